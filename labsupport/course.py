@@ -1,0 +1,46 @@
+"""Where the course keeps its lessons, the learner's own work and the real data files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+def in_clone() -> bool:
+    """Whether the package runs from a clone, with the lessons beside it."""
+    return (PACKAGE.parent / "notebooks").is_dir() and (PACKAGE.parent / "pyproject.toml").is_file()
+
+
+def root() -> Path:
+    """Folder that holds `notebooks/` and `exercises/`: the clone, or the copy inside the wheel."""
+    return PACKAGE.parent if in_clone() else PACKAGE / "_course"
+
+
+def stems() -> list[str]:
+    """Stems of all lessons in order, such as `01_little`."""
+    return sorted(path.stem for path in (root() / "notebooks").glob("[0-9][0-9]_*.py"))
+
+
+def stem(name: str | int) -> str:
+    """Full stem of the lesson meant by `1`, `"01"`, `"little"` or `"01_little"`.
+
+    Raises ValueError, listing the lessons there are, when no lesson is meant.
+    """
+    wanted = str(name).strip().removesuffix(".py").removesuffix(".ipynb")
+    for candidate in stems():
+        number, _, title = candidate.partition("_")
+        if wanted in (candidate, title) or (wanted.isdigit() and int(wanted) == int(number)):
+            return candidate
+    raise ValueError(f"lesson {name!r} does not exist; choose one of {', '.join(stems()) or 'none yet'}")
+
+
+def work() -> Path:
+    """Folder of the learner's own copies and progress; not created here.
+
+    The environment variable QLAB_WORK names it; else it is `work/` in the clone, or in the current folder.
+    """
+    if named := os.environ.get("QLAB_WORK"):
+        return Path(named).expanduser().resolve()
+    return (PACKAGE.parent if in_clone() else Path.cwd()) / "work"

@@ -1,0 +1,1 @@
+"""Making exercises from solutions, and grading what comes back."""

@@ -1,0 +1,1 @@
+"""Readers for what real tools and clusters write."""
