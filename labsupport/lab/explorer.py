@@ -1,0 +1,289 @@
+"""Explorers: a computation, a picture and a few named controls, in two modes.
+
+Live, a slider calls the kernel, which moves what moves in the picture. As frames, all positions of one
+slider are drawn beforehand and switched in the browser, so that a saved page needs no kernel.
+
+A lesson writes `compute(**parameters) -> result` and `picture(figure) -> (moving, move)` (see `canvas`);
+everything else is here.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import ipywidgets as widgets
+import numpy as np
+import traitlets
+
+from . import canvas, style
+
+# ipykernel may run callbacks on a second thread beside the running cell.
+_LOCK = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Control:
+    """A parameter that a reader can set: the name in Python, the label on screen, all positions."""
+
+    name: str
+    label: str
+    unit: str
+    values: tuple
+    start: object
+    options: tuple = ()  # texts of the positions of a choice; empty for numbers
+
+    def __post_init__(self):
+        if self.start not in self.values:
+            raise ValueError(
+                f"start of control {self.name!r} is {self.start!r}, which is no position of it; "
+                f"choose one of {self.values[0]!r} … {self.values[-1]!r}"
+            )
+
+    def checked(self, value):
+        """`value` if it can be set; ValueError or TypeError with one sentence otherwise."""
+        if self.options:
+            if value not in self.values:
+                raise ValueError(f"{self.name} must be one of {list(self.values)}, got {value!r}; choose one of these")
+            return value
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+            raise TypeError(f"{self.name} must be a number, got {value!r}; give a value in {self.range}")
+        if not self.values[0] <= value <= self.values[-1]:
+            raise ValueError(f"{self.name} must be within {self.range}, got {value:g}; choose a value in that range")
+        return int(round(value)) if isinstance(self.start, int) else float(value)
+
+    @property
+    def range(self) -> str:
+        return f"{self.values[0]:g} to {self.values[-1]:g} {self.unit}".strip()
+
+    def nearest(self, value) -> int:
+        """Position of the slider for a value, which may lie between two positions."""
+        if self.options:
+            return self.values.index(value)
+        return int(np.argmin(np.abs(np.asarray(self.values, float) - value)))
+
+
+def slider(name, label, unit, low, high, start, *, step=None, per_decade=None) -> Control:
+    """A numeric control from `low` to `high`: linear with `step`, or `per_decade` positions per decade.
+
+    Whole numbers for `low`, `high` and `start` make a whole-number parameter. `start` is always a position.
+    """
+    if (step is None) == (per_decade is None):
+        raise ValueError(f"control {name!r} needs either step or per_decade, got {step!r} and {per_decade!r}; give one")
+    whole = all(isinstance(x, int) for x in (low, high, start))
+    if step is not None:
+        raw = low + step * np.arange(round((high - low) / step) + 1)
+    else:
+        raw = np.geomspace(low, high, round(per_decade * math.log10(high / low)) + 1)
+    values = {float(f"{x:.3g}") if per_decade else round(float(x), 9) for x in raw} | {low, high, start}
+    values = {round(x) if whole else float(x) for x in values}
+    return Control(name, label, unit, tuple(sorted(values)), start)
+
+
+def choice(name, label, options, start=None) -> Control:
+    """A control with a few named positions; `options` maps what is shown to the value that is passed."""
+    if not isinstance(options, dict):
+        options = {str(option): option for option in options}
+    values = tuple(options.values())
+    return Control(name, label, "", values, values[0] if start is None else start, tuple(options))
+
+
+class _Picture(widgets.Image):
+    # The browser's view reads `description` when a tooltip is set, and dies without it.
+    description = traitlets.Unicode("").tag(sync=True)
+
+
+class Explorer(widgets.VBox):
+    """A picture that follows its controls.
+
+    Parameters
+    ----------
+    name : how the explorer is called in Python, such as `little.area`; used in "Setting as Python".
+    controls : list of Control.
+    compute : function of the controls' names (and of `seed` where `sample` is true) to a result.
+    picture : function of a matplotlib Figure to `(moving, move)`, see `canvas`.
+    sample : whether the result is random; then a "New sample" button changes the seed, and nothing else does.
+    setting : values other than the start values, by name; ValueError or TypeError where one can't be set.
+    """
+
+    def __init__(self, name, controls, compute, picture, *, sample=False, size=style.SIZE, setting=None):
+        self.name, self._compute, self._picture = name, compute, picture
+        self.controls: dict[str, Control] = {c.name: c for c in controls}
+        if sample:
+            self.controls["seed"] = Control("seed", "sample", "", tuple(range(1, 1001)), 1)
+        self._size = size
+        self._values = {c.name: c.start for c in self.controls.values()}
+        self._quiet = False
+        self.error: Exception | None = None
+        self.result = None
+        self._canvas = canvas.Canvas(picture, size)
+        self._image = _Picture(
+            format="png", layout=widgets.Layout(width=f"{self._canvas.width}px", max_width="100%", height="auto")
+        )
+        self._message = widgets.HTML(layout=widgets.Layout(min_height="1.6em"))
+        self._fields, self._sliders = {}, {}
+        rows = [self._row(c) for c in self.controls.values() if c.name != "seed"]
+        super().__init__([*rows, self._buttons(sample), self._message, self._image])
+        self.add_class("qlab-explorer")
+        self.set(**(setting or {}))
+
+    # -- what a reader or a test can ask ------------------------------------------------------------
+
+    @property
+    def setting(self) -> dict:
+        """Current value of every control."""
+        return dict(self._values)
+
+    @property
+    def alt(self) -> str:
+        """What the picture shows at the current setting, in words."""
+        return self._image.tooltip or ""
+
+    @property
+    def as_python(self) -> str:
+        """The current setting as a line of Python; values left at their start are not named."""
+        changed = {k: v for k, v in self._values.items() if v != self.controls[k].start}
+        return f"{self.name}({', '.join(f'{k}={v!r}' for k, v in changed.items())})"
+
+    def set(self, **setting) -> Explorer:
+        """Set controls by name; raises where a value can't be set or drawn."""
+        for key, value in setting.items():
+            if key not in self.controls:
+                raise ValueError(f"{self.name} has no control {key!r}; choose from {', '.join(self.controls)}")
+            setting[key] = self.controls[key].checked(value)
+        self._change(setting)
+        if self.error is not None:
+            raise self.error
+        return self
+
+    def reset(self) -> Explorer:
+        """Back to the start values, the sample included."""
+        return self.set(**{c.name: c.start for c in self.controls.values()})
+
+    def png(self) -> bytes:
+        """The picture at the current setting."""
+        return bytes(self._image.value)
+
+    def frames(self, control: str) -> widgets.VBox:
+        """The same picture with one slider that needs no kernel: every position is drawn beforehand.
+
+        The other controls stay at their current values.
+        """
+        c = self.controls[control]
+        drawing = canvas.Canvas(self._picture, self._size)
+        pages = []
+        for value in c.values:
+            drawing.show(self._compute(**{**self._values, control: value}))
+            pages.append(widgets.HTML(drawing.svg()))
+        texts = c.options or [f"{value:g} {c.unit}".strip() for value in c.values]
+        where = c.nearest(self._values[control])
+        switch = widgets.SelectionSlider(
+            options=list(texts), index=where, description=c.label, layout=_WIDE, style={"description_width": "initial"}
+        )
+        stack = widgets.Stack(pages, selected_index=where)
+        widgets.jslink((switch, "index"), (stack, "selected_index"))
+        return widgets.VBox([switch, stack])
+
+    # -- controls ------------------------------------------------------------------------------------
+
+    def _row(self, c: Control) -> widgets.Widget:
+        if c.options:
+            box = widgets.Dropdown(
+                options=list(zip(c.options, c.values, strict=True)), value=c.start, description=c.label,
+                style=_LABEL, layout=widgets.Layout(width="560px", max_width="100%"),
+            )  # fmt: skip
+            box.observe(lambda change: self._from_browser({c.name: change["new"]}), "value")
+            self._sliders[c.name] = box
+            return box
+        # A slider has no accessible name in the browser; the field beside it has, and takes exact values.
+        kind = widgets.IntText if isinstance(c.start, int) else widgets.FloatText
+        field = kind(c.start, description=c.label, style=_LABEL, layout=widgets.Layout(width="330px"),
+                     tooltip=f"{c.label}: {c.range}")  # fmt: skip
+        bar = widgets.SelectionSlider(
+            options=[(f"{value:g}", value) for value in c.values], value=c.start, readout=False, layout=_WIDE
+        )
+        field.observe(lambda change: self._from_browser({c.name: change["new"]}), "value")
+        bar.observe(lambda change: self._from_browser({c.name: change["new"]}), "value")
+        self._fields[c.name], self._sliders[c.name] = field, bar
+        unit = widgets.Label(c.unit, layout=widgets.Layout(width="110px"))
+        return widgets.HBox([field, unit, bar], layout=widgets.Layout(flex_flow="row wrap"))
+
+    def _buttons(self, sample: bool) -> widgets.HBox:
+        line = widgets.Text(layout=widgets.Layout(width="420px", display="none"))
+        self._line = line
+
+        def button(text, tip, action):
+            b = widgets.Button(description=text, tooltip=tip, layout=widgets.Layout(width="auto"))
+            b.on_click(lambda _: action())
+            return b
+
+        def reveal():
+            line.layout.display = None if line.layout.display == "none" else "none"
+
+        def another():
+            self._from_browser({"seed": self._values["seed"] % 1000 + 1})
+
+        made = [
+            button("Reset", "Back to the start values", lambda: self._from_browser(
+                {c.name: c.start for c in self.controls.values()})),
+            button("Setting as Python", "Show the line that opens the explorer at this setting", reveal),
+            line,
+        ]  # fmt: skip
+        if sample:
+            made.insert(0, button("New sample", "Draw other random numbers, keep the setting", another))
+        return widgets.HBox(made)
+
+    def _from_browser(self, setting: dict) -> None:
+        if self._quiet:
+            return
+        try:
+            setting = {key: self.controls[key].checked(value) for key, value in setting.items()}
+        except (ValueError, TypeError) as error:
+            self._message.value = f'<span role="status">{html.escape(str(error))}</span>'
+            setting = {}
+        else:
+            self._message.value = ""
+        self._change(setting)
+
+    # -- drawing --------------------------------------------------------------------------------------
+
+    def _change(self, setting: dict) -> None:
+        with _LOCK:
+            self._values |= setting
+            self._follow()
+            try:
+                self.result = self._compute(**self._values)
+                self._canvas.show(self.result)
+                png, alt, self.error = self._canvas.png(), self._canvas.alt, None
+            except Exception as error:  # a callback's traceback is shown nowhere: say it where the picture was
+                said = canvas.notice(f"This setting cannot be drawn: {error}", self._size)
+                png, alt, self.error = said.png(), said.alt, error
+            with self._image.hold_sync():  # one message, so that the browser decodes one picture
+                self._image.tooltip = alt
+                self._image.value = png
+
+    def _follow(self) -> None:
+        """Let every control show the current value."""
+        self._quiet = True
+        try:
+            for name, bar in self._sliders.items():
+                bar.index = self.controls[name].nearest(self._values[name])
+            for name, field in self._fields.items():
+                if field.value != self._values[name]:
+                    field.value = self._values[name]
+            self._line.value = self.as_python
+        finally:
+            self._quiet = False
+
+    def _repr_mimebundle_(self, include=None, exclude=None, **kw):
+        live = super()._repr_mimebundle_(include=include, exclude=exclude, **kw)
+        data, meta = live if isinstance(live, tuple) else (live, {})
+        # What a page without a kernel shows; the plain text has no random id, so that runs compare equal.
+        return {**data, **canvas.bundle(self.png(), self.alt, self._canvas.width)}, dict(meta)
+
+
+_LABEL = {"description_width": "190px"}
+_WIDE = widgets.Layout(width="420px", max_width="100%")
