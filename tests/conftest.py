@@ -1,0 +1,66 @@
+"""What all tests share: a work folder of their own, and lessons and solutions run as notebooks."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import jupytext
+import pytest
+from nbval.plugin import IPyNbFile
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class PercentFile(IPyNbFile):
+    """A py:percent source, run cell by cell by nbval; test ids name the source, the kernel runs in `folder`."""
+
+    folder: Path
+    strict = False
+
+    @property
+    def fspath(self):
+        """nbval reads the notebook and places its kernel by this; all else goes by `path`, the source."""
+        return type(super().fspath)(self.folder / self.path.with_suffix(".ipynb").name)
+
+    def collect(self):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        jupytext.write(jupytext.read(self.path), str(self.fspath))
+        yield from super().collect()
+
+    def setup(self):
+        with pytest.MonkeyPatch.context() as patch:
+            if self.strict:
+                patch.setenv("QLAB_STRICT", "1")
+            super().setup()
+
+
+class CollectSources:
+    """Collects notebooks/*.py and solutions/*.py, which lie outside the reach of this file's own hooks."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector):
+        found = yield
+        if file_path.suffix != ".py" or file_path.parent not in (ROOT / "notebooks", ROOT / "solutions"):
+            return found
+        source = PercentFile.from_parent(parent, path=file_path)
+        source.folder = self.folder / file_path.parent.name
+        source.strict = file_path.parent.name == "solutions"
+        return [source]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "claim(*ids): reproduces these numbers that the course stands by")
+    folder = tempfile.TemporaryDirectory(prefix="qlab-tests-", ignore_cleanup_errors=True)
+    config.add_cleanup(folder.cleanup)
+    # In the environment, so that kernels, servers and commands started by a test have it too.
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    patch.setenv("QLAB_WORK", str(Path(folder.name) / "work"))
+    patch.setenv("QLAB_PROGRESS", str(Path(folder.name) / "progress.json"))
+    patch.delenv("QLAB_STRICT", raising=False)
+    config.pluginmanager.register(CollectSources(Path(folder.name)))
