@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 
@@ -14,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class PercentFile(IPyNbFile):
-    """A py:percent source, run cell by cell by nbval; test ids name the source, the kernel runs in `folder`."""
+    """A py:percent source, run cell by cell by nbval; ids name the source, the kernel runs in `folder`."""
 
     folder: Path
     strict = False

@@ -1,0 +1,144 @@
+"""The command `qlab`: one function per subcommand, which imports what it needs when it runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from labsupport import __version__
+
+EXAMPLE = """\
+example:
+  qlab lab 01                       open the first lesson in JupyterLab; move the slider, be surprised
+  qlab check work/exercises/01_little.ipynb     what passes, what does not yet, and why
+  qlab progress                     how far you are
+"""
+
+Run = Callable[[argparse.Namespace], int | None]
+COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], Run]]] = {}
+
+
+def command(name: str, summary: str):
+    """Register a subcommand: the function adds its arguments to the parser and returns what is to be run."""
+
+    def register(define: Callable[[argparse.ArgumentParser], Run]):
+        COMMANDS[name] = (summary, define)
+        return define
+
+    return register
+
+
+@command("lab", "open a lesson in JupyterLab")
+def lab(parser: argparse.ArgumentParser) -> Run:
+    parser.add_argument("lesson", nargs="?", help="number or name, such as 03; without it, open as you left")
+    parser.add_argument("--port", type=int, help="port to listen on (default: first free one from 8888 on)")
+    parser.add_argument("--ip", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    parser.add_argument("--no-browser", action="store_true", help="print the address and open no browser")
+    parser.epilog = "What follows -- goes to JupyterLab: qlab lab 03 -- --ServerApp.terminals_enabled=False"
+
+    def run(args: argparse.Namespace) -> None:
+        from labsupport import lab_server
+
+        lab_server.serve(
+            args.lesson, port=args.port, ip=args.ip, browser=not args.no_browser, options=args.after_dashes
+        )
+
+    return run
+
+
+@command("exercises", "make exercises/ from solutions/")
+def exercises(parser: argparse.ArgumentParser) -> Run:
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if any is out of date")
+
+    def run(args: argparse.Namespace) -> int | None:
+        from labsupport import course
+        from labsupport.grading import make
+
+        return make.check(course.root()) if args.check else make.build(course.root())
+
+    return run
+
+
+@command("check", "run the public checks of exercise files")
+def check(parser: argparse.ArgumentParser) -> Run:
+    parser.add_argument("files", nargs="+", metavar="FILE", help="an exercise, .ipynb or .py")
+
+    def run(args: argparse.Namespace) -> int:
+        from labsupport.lab.check import check_file
+
+        return max(int(not check_file(file)) for file in args.files)
+
+    return run
+
+
+@command("progress", "show which exercises are done")
+def progress(parser: argparse.ArgumentParser) -> Run:
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--reset", action="store_true", help="forget all of it")
+    choice.add_argument("--export", metavar="FILE", help="write it to a file")
+
+    def run(args: argparse.Namespace) -> None:
+        from labsupport.lab import progress
+
+        if args.reset:
+            progress.reset()
+        elif args.export:
+            progress.export(args.export)
+        else:
+            print(progress.summary())
+
+    return run
+
+
+@command("data", "download the real traces that the lessons use")
+def data(parser: argparse.ArgumentParser) -> Run:
+    def run(args: argparse.Namespace) -> None:
+        from labsupport.records import download
+
+        download.fetch()
+
+    return run
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse whose complaints are one sentence."""
+
+    def error(self, message: str):
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `qlab` with `arguments` (default: those of the process); returns the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    cut = given.index("--") if "--" in given else len(given)
+    parser = _Parser(
+        prog="qlab",
+        description="Queueing Lab: queueing and performance evaluation for people who serve LLMs.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"Queueing Lab {__version__}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)
+    for name, (summary, define) in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=summary, description=summary.capitalize() + ".")
+        subparser.set_defaults(run=define(subparser))
+    args = parser.parse_args(given[:cut], argparse.Namespace(run=None, after_dashes=given[cut + 1 :]))
+    if args.run is None:
+        parser.print_help()
+        return 0
+    try:
+        return args.run(args) or 0
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader of our output went away: `qlab progress | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (ValueError, TypeError, OSError) as error:
+        print(f"qlab: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
