@@ -8,6 +8,7 @@ _HOME = {
     "slider": "explorer",
     "choice": "explorer",
     "Still": "canvas",
+    "Table": "table",
     "predict": "prediction",
     "recall": "prediction",
     "exercise": "check",

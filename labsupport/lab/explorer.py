@@ -78,7 +78,8 @@ def slider(name, label, unit, low, high, start, *, step=None, per_decade=None) -
         raw = low + step * np.arange(round((high - low) / step) + 1)
     else:
         raw = np.geomspace(low, high, round(per_decade * math.log10(high / low)) + 1)
-    values = {float(f"{x:.3g}") if per_decade else round(float(x), 9) for x in raw} | {low, high, start}
+    digits = 2 if per_decade and per_decade <= 20 else 3  # round numbers are easier to read aloud
+    values = {float(f"{x:.{digits}g}") if per_decade else round(float(x), 9) for x in raw} | {low, high, start}
     values = {round(x) if whole else float(x) for x in values}
     return Control(name, label, unit, tuple(sorted(values)), start)
 
