@@ -41,7 +41,7 @@ class Estimate:
     def __str__(self):
         if self.low is None:
             return f"{self.value:.4g} (no interval: {self.reason})"
-        value, low, high = _rounded((self.value, self.low, self.high), self.half_width)
+        value, low, high = _rounded(self.value, self.low, self.high)
         source = f"{self.n} {self.method}" if self.n else self.method
         return f"{value} [{low}, {high}] ({100 * self.confidence:g}%{', ' if source else ''}{source})"
 
@@ -207,16 +207,17 @@ def mlperf_query_count(p, confidence=0.99, margin=None, multiple=8192):
     """Number of queries MLPerf Inference asks for when the p-quantile of latency must stay below a bound.
 
     margin    half-width of the interval on the share of late queries; (1 - p) / 20 when None
-    multiple  the count is rounded up to a multiple of this; 1 gives the bare minimum
+    multiple  the count is rounded up to a multiple of this; 1 gives the count before that
 
-    Normal approximation z^2 p (1 - p) / margin^2 (Reddi et al., MLPerf Inference Benchmark, 2020).
+    Normal approximation z^2 p (1 - p) / margin^2, to the nearest query as in the table of Reddi et al.
+    (MLPerf Inference Benchmark, 2020): 262,742 for P99, rounded up to 270,336.
     """
     from scipy.special import ndtri
 
     p = as_share("p", p)
     margin = (1 - p) / 20 if margin is None else as_share("margin", margin)
     z = ndtri(0.5 + as_share("confidence", confidence) / 2)
-    return multiple * math.ceil(math.ceil(z**2 * p * (1 - p) / margin**2) / multiple)
+    return multiple * math.ceil(round(z**2 * p * (1 - p) / margin**2) / multiple)
 
 
 def mlperf_early_stopping(late, p=0.99, confidence=0.99):
@@ -276,11 +277,12 @@ def _tails(confidence, sided):
     return tails[sided]
 
 
-def _rounded(numbers, half_width):
-    """The numbers as text, to two significant digits of the half-width."""
-    size = max((abs(x) for x in numbers if math.isfinite(x)), default=1.0)
-    scale = half_width if math.isfinite(half_width) and half_width > 0 else size / 100
+def _rounded(value, *ends):
+    """The numbers as text, to two significant digits of the distance from the value to an end."""
+    finite = [end for end in ends if math.isfinite(end)]
+    size = max(abs(value), *map(abs, finite))
+    distance = max((abs(end - value) for end in finite), default=0) or size / 100
     if not 1e-5 < size < 1e9:
-        return [f"{x:.4g}" for x in numbers]
-    decimals = max(0, 1 - math.floor(math.log10(scale)))
-    return [f"{x:.{decimals}f}" if decimals < 12 else f"{x:.12g}" for x in numbers]
+        return [f"{x:.4g}" for x in (value, *ends)]
+    decimals = max(0, 1 - math.floor(math.log10(distance)))
+    return [f"{x:.{decimals}f}" if decimals < 12 else f"{x:.12g}" for x in (value, *ends)]
