@@ -44,3 +44,24 @@ def work() -> Path:
     if named := os.environ.get("QLAB_WORK"):
         return Path(named).expanduser().resolve()
     return (PACKAGE.parent if in_clone() else Path.cwd()) / "work"
+
+
+def cache() -> Path:
+    """Folder of downloaded data files: QLAB_CACHE, else `queueing-lab` in the user's cache folder."""
+    if named := os.environ.get("QLAB_CACHE"):
+        return Path(named).expanduser().resolve()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "queueing-lab"
+
+
+def data(name: str) -> Path | None:
+    """File of real data such as `azure_2023/AzureLLMInferenceTrace_conv.csv`, or None where it is not.
+
+    Looked for in the folder named by the environment variable QLAB_DATA, then among what
+    `labsupport.records.download.fetch` has downloaded. Raises ValueError when QLAB_DATA names no folder.
+    """
+    folders = [cache()]
+    if named := os.environ.get("QLAB_DATA"):
+        folders.insert(0, Path(named).expanduser())
+        if not folders[0].is_dir():
+            raise ValueError(f"QLAB_DATA is {named!r}, which is no folder; correct or unset that variable.")
+    return next((folder / name for folder in folders if (folder / name).is_file()), None)

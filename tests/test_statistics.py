@@ -66,7 +66,7 @@ def test_steps_are_the_number_in_system_at_every_event(pairs):
     assert counts[-1] == 0
 
 
-@pytest.mark.claim("L1")
+# claim L1
 def test_littles_law_is_an_identity_over_a_million_requests():
     rng = np.random.default_rng(1)
     arrival = 1e6 * np.sort(rng.random(1_000_000))
@@ -132,7 +132,7 @@ def test_estimate_prints_to_two_digits_of_its_half_width():
     assert str(qs.Estimate(2.0, 2.0, 2.0)) == "2.000 [2.000, 2.000] (95%)"
 
 
-@pytest.mark.claim("S6")
+# claim S6
 def test_mean_of_a_run_from_empty_is_below_steady_state():
     means = mm1_waits(np.random.default_rng(3), 0.95, 4000, 1000, stationary=False).mean(axis=1)
     estimate = qs.mean_replications(means, confidence=0.9999)
@@ -146,7 +146,7 @@ def waits():
     return mm1_waits(np.random.default_rng(4), 0.9, 400, 33_000)
 
 
-@pytest.mark.claim("S5")
+# claim S5
 def test_coverage_of_intervals_for_dependent_waits(waits):
     naive = sum(qs.mean_replications(run).covers(9) for run in waits)  # takes waits for replications
     assert share_close(naive, len(waits), 0.10)
@@ -165,7 +165,7 @@ def test_naive_bootstrap_is_as_short_as_the_naive_t_interval(waits):
     assert boot.half_width == pytest.approx(qs.mean_replications(waits[0]).half_width, rel=0.15)
 
 
-@pytest.mark.claim("S4")
+# claim S4
 def test_autocorrelation_of_waits(waits):
     first = [qs.autocorrelation(run, 1)[1] for run in waits[:100]]
     assert np.mean(first) == pytest.approx(0.99, abs=0.003)
@@ -174,7 +174,7 @@ def test_autocorrelation_of_waits(waits):
     assert close(np.mean(times), 362.636, np.std(times, ddof=1) / math.sqrt(len(times)))
 
 
-@pytest.mark.claim("S7")
+# claim S7
 def test_common_random_numbers_tell_a_one_per_cent_speed_up():
     rho, runs, customers = 0.8, 400, 5000
     rng = np.random.default_rng(7)
@@ -229,7 +229,7 @@ def test_quantile_interval_is_the_tightest_with_its_tails(p, n, sided):
     assert estimate.high == (math.inf if sided == "lower" else min(highs))
 
 
-@pytest.mark.claim("S2")
+# claim S2
 def test_smallest_n():
     assert qs.smallest_n_for_quantile(0.99) == 368
     assert qs.smallest_n_for_quantile(0.99, sided="upper") == 299
@@ -275,7 +275,7 @@ def test_quantile_interval_covers_as_often_as_its_ranks_say():
 SIGMA = math.sqrt(math.log(5))  # lognormal of mean 1 and coefficient of variation 2
 
 
-@pytest.mark.claim("S1")
+# claim S1
 @pytest.mark.parametrize(("n", "spread"), [(100, 0.396), (500, 0.204), (1000, 0.148), (10_000, 0.0468)])
 def test_spread_of_the_p99_estimate(n, spread):
     runs = 4000 if n < 5000 else 400
@@ -295,7 +295,7 @@ def test_quantile_of_replications_covers_the_p99_of_waits(waits):
     assert independent < 0.5  # what the order-statistic interval is worth on dependent waits
 
 
-@pytest.mark.claim("S8")
+# claim S8
 def test_bootstrap_of_p99():
     rng, runs = np.random.default_rng(9), 200
 
@@ -312,7 +312,7 @@ def test_bootstrap_of_p99():
 # --- how much is enough -------------------------------------------------------------------------------------
 
 
-@pytest.mark.claim("S9")
+# claim S9
 def test_mlperf_counts():
     shares = (0.90, 0.95, 0.97, 0.99)
     assert [qs.mlperf_query_count(p, multiple=1) for p in shares] == [23886, 50425, 85811, 262742]
@@ -373,7 +373,7 @@ def test_mser5_by_its_definition(values):
         assert score[cut // 5] == pytest.approx(min(score), abs=1e-9)
 
 
-@pytest.mark.claim("K4")
+# claim K4
 @given(st.lists(st.floats(0.01, 1e4), min_size=1, max_size=50), st.floats(1e-3, 1e3))
 def test_scv_gives_the_second_moment_and_ignores_the_unit(values, factor):
     x = np.array(values)
@@ -408,7 +408,7 @@ def test_index_of_dispersion_counts_complete_windows(ticks, window):
 # --- promises -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.claim("G1")
+# claim G1
 def test_attainment():
     latencies = np.append(np.full(950, 0.5), np.full(50, 0.6))
     estimate = qs.attainment(latencies, 0.5)
@@ -453,7 +453,7 @@ def test_goodput_rate_and_throughput():
     assert qs.goodput_rate(log, 3.0, 0, 10).value == pytest.approx(5 / 10)
 
 
-@pytest.mark.claim("H9")
+# claim H9
 def test_largest_rate_for_an_exact_attainment():
     found = qs.largest_rate_meeting(lambda rate: 1 - math.exp(-(5 - rate) * 2), 0.99, 0.1, 4.9, rtol=1e-6)
     assert found.value == pytest.approx(2.697415, rel=2e-6) and "without intervals" in found.reason
@@ -480,7 +480,7 @@ def test_largest_rate_by_simulation_covers_the_truth():
     assert found.covers(2.697415) and found.half_width < 0.15
 
 
-@pytest.mark.claim("C4")
+# claim C4
 def test_backfill_of_stalled_connections():
     """Ten connections at 200/s in all, one stall of 2 s: ten slow samples where users would see 400."""
     assert len(qs.backfill(np.full(10, 2.0), 0.05)) == 400

@@ -1,0 +1,229 @@
+"""Public traces and load tests of LLM services, read from their own files: arrivals, tokens, gauges."""
+
+import csv
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from labsupport.queueing.requestlog import RequestLog
+
+_STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?(\+00:00)?")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trace:
+    """Who came when and with how much work; nothing is known of how long it took.
+
+    arrival        sorted times in s from the first request (float64)
+    prompt_tokens  tokens to read, output_tokens: tokens that were written (float64)
+    name           what it is, for titles
+    """
+
+    arrival: np.ndarray
+    prompt_tokens: np.ndarray
+    output_tokens: np.ndarray
+    name: str
+
+    def __len__(self):
+        return len(self.arrival)
+
+    def __repr__(self):
+        return f"Trace({self.name}: {len(self)} requests in {self.arrival[-1]:.6g} s, {self.rate:.3g}/s)"
+
+    @property
+    def gaps(self):
+        """Times between arrivals in s, one fewer than requests."""
+        return np.diff(self.arrival)
+
+    @property
+    def rate(self):
+        """Mean arrival rate in 1/s, the inverse of the mean gap; NaN for a single request."""
+        span = self.arrival[-1]
+        return (len(self) - 1) / span if span > 0 else float("nan")
+
+    def without_ticks(self, tick_s, rng):
+        """The trace with every arrival moved by a uniform random part of a tick, and sorted again.
+
+        For timestamps that were rounded down to a clock of `tick_s` seconds: many requests at one instant and
+        none until the next look like extreme bursts (the SCV of the gaps in the Mooncake conversation trace
+        falls from 9.2 to 1.02). What happened within a tick is not recovered but assumed to be Poisson.
+        """
+        if not tick_s > 0:
+            raise ValueError(
+                f"tick_s is {tick_s!r}; give the length of the clock's tick in seconds, above 0."
+            )
+        moved = self.arrival + tick_s * rng.random(len(self))
+        return _trace(moved, self.prompt_tokens, self.output_tokens, f"{self.name}, without ticks")
+
+
+@dataclass(frozen=True, eq=False)
+class Gauge:
+    """What a vLLM engine said about itself, sample by sample; times on the clock of the request log.
+
+    time      when each sample was taken, in s; not evenly spaced: this engine writes only while it works
+    running   requests in the batch, waiting: requests in its queue
+    kv_usage  share of the KV cache in use, 0 to 1
+    """
+
+    time: np.ndarray
+    running: np.ndarray
+    waiting: np.ndarray
+    kv_usage: np.ndarray
+
+
+def azure(path):
+    """A trace of the Azure LLM inference services (2023; Patel et al., Splitwise, ISCA 2024) from its CSV.
+
+    Raises FileNotFoundError, or ValueError for a file that is empty, cut short or something else, in one
+    sentence.
+    """
+    columns = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+    rows = _csv(path, columns, "an Azure LLM inference trace")
+    stamps = _stamps(path, [row[0] for row in rows])
+    seconds = (stamps - stamps.min()).astype(np.int64) / 1e9
+    prompt, output = _numbers(path, columns[1:], [row[1:] for row in rows])
+    kind = {"conv": "conversation", "code": "code"}.get(Path(path).stem.rpartition("_")[2], Path(path).stem)
+    return _trace(seconds, prompt, output, f"Azure 2023 {kind}")
+
+
+def mooncake(path):
+    """A trace of Kimi's service (Qin et al., Mooncake, FAST 2025) from its JSON lines.
+
+    The timestamps of the conversation trace stand on ticks of 3 s, give or take some milliseconds. They are
+    returned as they are; see `Trace.without_ticks`. Raises as `azure`.
+    """
+    keys = ("timestamp", "input_length", "output_length")
+    rows = []
+    for number, line in enumerate(_text(path).splitlines(), start=1):
+        try:
+            row = json.loads(line)
+            rows.append([float(row[key]) for key in keys])
+        except (json.JSONDecodeError, KeyError, TypeError, ValueError):
+            raise _wrong(path, f"line {number} is not a request with {', '.join(keys)}") from None
+    ms, prompt, output = _numbers(path, keys, rows)
+    return _trace(
+        (ms - ms.min()) / 1000, prompt, output, f"Mooncake {Path(path).stem.removesuffix('_trace')}"
+    )
+
+
+def burstgpt_sweep(detail_json, gauge_csv):
+    """One load test of a vLLM server (BurstGPT; Wang et al., KDD 2025): (RequestLog, Gauge) on one clock.
+
+    detail_json  the client's record of 500 requests, gauge_csv: the engine's own log of the same test
+
+    Time 0 is the first arrival. The client knows when it sent (record_time - total_chunk_time) and when the
+    last byte came, not when the engine took the request up: `start` equals `arrival`, so `service` is the
+    whole response time. The record counts the output in characters, not tokens, so there are no
+    `output_tokens` and no TPOT.
+
+    Requests in the system, by three definitions that ought to agree, at load scales 100 / 500 / 1000:
+
+    number of requests / (last finish - first arrival) * mean response    20.7   151.2   208.1
+    running, each sample weighted with the time until the next            21.0   137.2   176.5
+    running, plain mean of the samples                                    31.1   140.5   169.9
+
+    The plain mean is too high at 100, where the engine idles and then writes nothing. At 500 and 1000 the
+    gauge misses the requests that wait: running + waiting, weighted by time, are 151.5 and 208.1.
+
+    Raises as `azure`.
+    """
+    keys = ("record_time", "total_chunk_time", "first_chunk_time", "in_len")
+    try:
+        requests = json.loads(_text(detail_json))
+        rows = [[float(request[key]) for key in keys] for request in requests.values()]
+    except json.JSONDecodeError as problem:
+        raise _wrong(detail_json, f"the JSON breaks off or is damaged at line {problem.lineno}") from None
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise _wrong(detail_json, f"it is not a record of requests with {', '.join(keys)}") from None
+    if not rows:
+        raise _wrong(detail_json, "it holds no request")
+    finish, response, ttft, prompt = _numbers(detail_json, keys, rows)
+    arrival = finish - response
+    zero = arrival.min()
+    log = RequestLog.from_unsorted(
+        arrival=arrival - zero,
+        start=arrival - zero,
+        # Rounding may place the first token of a request of one chunk after its end.
+        first_token=np.minimum(arrival + ttft, finish) - zero,
+        finish=finish - zero,
+        prompt_tokens=prompt,
+    )
+    return log, _gauge(gauge_csv, zero)
+
+
+def _gauge(path, zero):
+    columns = ("timestamp", "num_running", "num_pending", "gpu_kvcache_usage")
+    rows = _csv(path, columns, "a vLLM gauge log")
+    time, running, waiting, kv_percent = _numbers(path, columns, rows)
+    return Gauge(time - zero, running, waiting, kv_percent / 100)
+
+
+def _trace(arrival, prompt_tokens, output_tokens, name):
+    order = np.argsort(arrival, kind="stable")
+    columns = [arrival[order] - arrival[order[0]], prompt_tokens[order], output_tokens[order]]
+    for column in columns:
+        column.flags.writeable = False
+    return Trace(*columns, name)
+
+
+def _csv(path, columns, kind):
+    """The named columns of a CSV file as lists of text, one per row."""
+    lines = list(csv.reader(_text(path).splitlines()))
+    missing = [name for name in columns if name not in lines[0]]
+    if missing:
+        raise _wrong(path, f"its first line has no column {missing[0]!r}, so it is not {kind}")
+    if len(lines) == 1:
+        raise _wrong(path, "it holds a header but no rows")
+    for number, line in enumerate(lines, start=1):
+        if len(line) != len(lines[0]):
+            raise _wrong(path, f"line {number} has {len(line)} of {len(lines[0])} fields")
+    where = [lines[0].index(name) for name in columns]
+    return [[line[i] for i in where] for line in lines[1:]]
+
+
+def _stamps(path, texts):
+    """Times as datetime64: their seven decimals are too many for datetime and for one float of the epoch."""
+    try:
+        for row, text in enumerate(texts, start=1):
+            if not _STAMP.fullmatch(text):  # numpy would take half a date, and an empty one
+                raise ValueError(f"row {row} has {text!r}")
+        return np.array([text.removesuffix("+00:00") for text in texts], dtype="datetime64[ns]")
+    except ValueError as problem:
+        raise _wrong(path, f"a timestamp cannot be read ({problem})") from None
+
+
+def _numbers(path, names, rows):
+    """The columns of the rows as float arrays, all finite and 0 or more."""
+    try:
+        numbers = np.array(rows, dtype=float)
+    except ValueError as problem:
+        raise _wrong(path, f"{' or '.join(names)} holds something else than a number ({problem})") from None
+    good = np.isfinite(numbers) & (numbers >= 0)
+    if not good.all():
+        row, column = np.argwhere(~good)[0]
+        raise _wrong(path, f"{names[column]} of row {row + 1} is {numbers[row, column]:g}")
+    return numbers.T
+
+
+def _text(path):
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} is no file; check the path, or get a public one with labsupport.records.download.fetch."
+        )
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise _wrong(path, "it is not text") from None
+    if not text.strip():
+        raise _wrong(path, "it is empty")
+    return text
+
+
+def _wrong(path, problem):
+    return ValueError(
+        f"{path}: {problem}; get the file again, for instance with labsupport.records.download.fetch."
+    )
