@@ -75,7 +75,7 @@ def serve(
             f"--IdentityProvider.token={token}",
             f"--LabApp.default_url={page}",
             f"--LabApp.workspaces_dir={layouts}",
-            "--Application.log_level=WARN",
+            "--Application.log_level=ERROR",
             *(options or []),
         ]
     )

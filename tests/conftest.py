@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import tempfile
 from pathlib import Path
 
+import browser
 import jupytext
 import pytest
 from nbval.plugin import IPyNbFile
@@ -63,3 +66,38 @@ def pytest_configure(config: pytest.Config) -> None:
     patch.setenv("QLAB_PROGRESS", str(Path(folder.name) / "progress.json"))
     patch.delenv("QLAB_STRICT", raising=False)
     config.pluginmanager.register(CollectSources(Path(folder.name)))
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    """A browser context of Playwright; where there is no Chromium the test is skipped, or fails in CI."""
+    missing = None
+    if importlib.util.find_spec("playwright") is None:
+        missing = "Playwright is not installed; pip install playwright"
+    elif browser.find_chromium() is None:
+        missing = "no Chromium found; install one or name it in the environment variable CHROMIUM"
+    if missing:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(missing)
+    with browser.chromium(tmp_path_factory.mktemp("profile")) as context:
+        yield context
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory):
+    """JupyterLab on the course's own lessons, as `qlab lab` starts it, with an empty work folder."""
+    with browser.qlab_lab(tmp_path_factory.mktemp("lab")) as running:
+        yield running
+
+
+@pytest.fixture
+def notebook(chromium, lab):
+    """Opens a notebook of the work folder in a tab of its own: `notebook("notebooks/01_little.ipynb")`."""
+    opened = []
+
+    def open_notebook(path: str, server: browser.Lab = lab) -> browser.Notebook:
+        opened.append(browser.Notebook(chromium.new_page(), server, path))
+        return opened[-1]
+
+    yield open_notebook
+    for one in opened:
+        one.close()

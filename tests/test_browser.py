@@ -1,0 +1,170 @@
+"""Lessons in a real browser: they run, sliders move pictures, the course's JupyterLab settings hold."""
+
+from __future__ import annotations
+
+import shutil
+
+import browser
+import pytest
+
+from labsupport import course
+
+pytestmark = pytest.mark.browser
+
+PICTURE = ".qlab-explorer img.widget-image"
+HANDLE = ".qlab-explorer .noUi-handle"
+
+
+class FirstExplorer:
+    """The first explorer of a notebook, as a reader sees it."""
+
+    def __init__(self, notebook: browser.Notebook):
+        self.notebook, self.page = notebook, notebook.page
+        self.picture = self.page.locator(PICTURE).first
+        self.handle = self.page.locator(HANDLE).first
+        self.handle.scroll_into_view_if_needed()
+        self.page.wait_for_function("image => image.naturalWidth > 400", arg=self.picture.element_handle())
+
+    @property
+    def alt(self) -> str:
+        return self.picture.get_attribute("title") or ""
+
+    @property
+    def pixels(self) -> str:
+        return self.picture.evaluate(
+            """async image => {
+                const bytes = await (await fetch(image.src)).arrayBuffer();
+                const digest = await crypto.subtle.digest('SHA-256', bytes);
+                return Array.from(new Uint8Array(digest), byte => byte.toString(16)).join('');
+            }"""
+        )
+
+    @property
+    def height(self) -> float:
+        """Height of the whole output: a change would move the page under the reader's eyes."""
+        return self.page.locator(".qlab-explorer").first.bounding_box()["height"]
+
+    def moved(self, alt: str) -> None:
+        """Wait until the picture is another than the one described by `alt`, and drawn."""
+        self.page.wait_for_function(
+            "([image, alt]) => image.title !== alt && image.complete",
+            arg=[self.picture.element_handle(), alt],
+            timeout=20_000,
+        )
+        self.notebook.idle()
+
+
+@pytest.mark.parametrize("stem", course.stems())
+def test_lesson_runs_and_its_first_slider_moves_the_picture(notebook, stem):
+    lesson = notebook(f"notebooks/{stem}.ipynb")
+    lesson.run_all()
+    assert not lesson.errors()
+    explorer = FirstExplorer(lesson)
+    alt, pixels, height = explorer.alt, explorer.pixels, explorer.height
+    assert alt, "the picture has no text alternative"
+
+    explorer.handle.focus()
+    lesson.page.keyboard.press("ArrowRight")
+    explorer.moved(alt)
+    assert explorer.pixels != pixels
+    assert explorer.height == height
+
+    lesson.page.keyboard.press("ArrowLeft")
+    explorer.moved(explorer.alt)
+    assert (explorer.alt, explorer.pixels) == (alt, pixels), "the same setting shows another picture"
+
+    box = explorer.handle.bounding_box()
+    track = lesson.page.locator(".qlab-explorer .noUi-target").first.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    lesson.page.mouse.move(x, y)
+    lesson.page.mouse.down()
+    for part in (0.2, 0.5, 0.8):
+        lesson.page.mouse.move(track["x"] + part * track["width"], y, steps=5)
+    lesson.page.mouse.up()
+    explorer.moved(alt)
+    assert explorer.pixels != pixels
+    assert explorer.height == height
+    assert not lesson.errors()
+
+
+@pytest.mark.parametrize("stem", course.stems())
+def test_exercise_opens_and_runs_blank(notebook, stem):
+    """Run all on an exercise nobody has filled in says what is to do and stops nowhere."""
+    exercise = notebook(f"exercises/{stem}.ipynb")
+    exercise.run_all()
+    assert not exercise.errors()
+
+
+LESSON_THAT_BREAKS = """\
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %%
+import ipywidgets
+slider = ipywidgets.IntSlider()
+slider.observe(lambda change: 1 / 0, "value")
+slider
+"""
+
+
+@pytest.fixture(scope="module")
+def plain_lab(tmp_path_factory):
+    """`qlab lab` of a course that has one lesson, with a callback that raises."""
+    folder = tmp_path_factory.mktemp("plain")
+    shutil.copytree(course.PACKAGE, folder / "clone" / "labsupport")
+    (folder / "clone" / "pyproject.toml").touch()
+    (folder / "clone" / "notebooks").mkdir()
+    (folder / "clone" / "notebooks" / "01_breaks.py").write_text(LESSON_THAT_BREAKS)
+    with browser.qlab_lab(folder, "1", environment={"PYTHONPATH": str(folder / "clone")}) as running:
+        yield running
+
+
+def test_error_in_a_callback_is_heard(notebook, plain_lab):
+    lesson = notebook("notebooks/01_breaks.ipynb", plain_lab)
+    lesson.run_all()
+    assert not lesson.errors()
+    lesson.page.locator(".noUi-handle").first.focus()
+    lesson.page.keyboard.press("ArrowRight")
+    lesson.page.wait_for_function("() => heard.length > 0")
+    assert "ZeroDivisionError" in "".join(lesson.errors())
+
+
+def test_address_that_qlab_prints_opens_the_lesson_with_the_courses_settings(chromium, plain_lab):
+    page = chromium.new_page()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(plain_lab.url)
+    page.wait_for_function("() => window.jupyterapp?.shell?.currentWidget?.context?.path", timeout=60_000)
+    found = page.evaluate(
+        """async () => {
+            await jupyterapp.restored;
+            const widget = jupyterapp.shell.currentWidget;
+            await widget.sessionContext.ready;
+            return {
+                path: widget.context.path,
+                windowing: widget.content.notebookConfig.windowingMode,
+                subshells: widget.sessionContext.session.kernel.commsOverSubshells,
+            };
+        }"""
+    )
+    assert found == {"path": "notebooks/01_breaks.ipynb", "windowing": "none", "subshells": "disabled"}
+
+    shutil.copy(plain_lab.work.parent / "clone" / "notebooks" / "01_breaks.py", plain_lab.work)
+    cells = page.evaluate(
+        """async () => {
+            const widget = await jupyterapp.commands.execute('docmanager:open', {path: '01_breaks.py'});
+            await widget.context.ready;
+            return widget.content.widgets?.length;
+        }"""
+    )
+    assert cells == 1, "a py:percent source opens as text"
+
+    page.wait_for_timeout(3000)  # JupyterLab asks about news a moment after it has started
+    assert page.locator(".jp-Dialog, .jp-toast-message, .Toastify__toast").count() == 0
+    assert not [url for url in asked if "/lab/api/news" in url or "/lab/api/update" in url]
+    page.close()
