@@ -98,7 +98,7 @@ class RequestLog:
         first, tokens = self._needed("first_token"), self._needed("output_tokens")
         defined = (tokens >= 2) & np.isfinite(first)
         tpot = np.full(len(self), np.nan)
-        tpot[defined] = (self.finish - first)[defined] / (tokens[defined] - 1) if defined.any() else np.nan
+        tpot[defined] = (self.finish[defined] - first[defined]) / (tokens[defined] - 1)
         return tpot
 
     def in_system(self, t):
