@@ -1,0 +1,221 @@
+"""What the learner has tried, passed and predicted: one small JSON file in her work folder.
+
+The file is `progress.json` in `course.work()`, or the one that QLAB_PROGRESS names, made with the first
+record. With QLAB_PROGRESS=off, and where no file can be written, the records last as long as the process.
+Nothing here raises because of the file: a check or a prediction never stops for it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+from labsupport import course
+
+Result = TypeVar("Result")
+
+
+def path() -> Path | None:
+    """The file that holds the progress; None when QLAB_PROGRESS=off."""
+    named = os.environ.get("QLAB_PROGRESS", "")
+    if named.lower() == "off":
+        return None
+    return Path(named).expanduser().resolve() if named else course.work() / "progress.json"
+
+
+def record(stem: str, question: str, passed: bool) -> int:
+    """Count one attempt at a question and return how many there were up to the first pass."""
+
+    def count_attempt(state):
+        new = {"tried": 0, "passed": False, "first": _now(), "last": ""}
+        entry = state["questions"].setdefault(stem, {}).setdefault(question, new)
+        entry["last"] = _now()
+        if not entry["passed"]:
+            entry["tried"] += 1
+            entry["passed"] = bool(passed)
+        return entry["tried"]
+
+    return _change(count_attempt)
+
+
+def record_prediction(key: str, value: float | str) -> None:
+    """Keep the number (or word) that the learner predicts under `key`; a later one replaces it.
+
+    Raises TypeError when `value` is anything else.
+    """
+    if not isinstance(value, int | float | str):
+        raise TypeError(f"prediction {key!r} is a {type(value).__name__}; a number or a word can be kept")
+    _change(lambda state: state["predictions"].update({key: {"value": value, "time": _now()}}))
+
+
+def prediction(key: str) -> float | str | None:
+    """What `record_prediction` kept under `key`; None when nothing was predicted."""
+    return _current()["predictions"].get(key, {}).get("value")
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """How far one exercise is: its number of questions, and those passed and those only tried."""
+
+    stem: str
+    questions: int
+    passed: tuple[str, ...]
+    tried: tuple[str, ...]
+
+    def __str__(self):
+        trying = f"; tried, not passed yet: {', '.join(self.tried)}" if self.tried else ""
+        return f"{self.stem}: {len(self.passed)} of {self.questions} passed{trying}"
+
+
+def summary() -> list[Lesson]:
+    """One `Lesson` for each exercise of the course, in order, and for others that were recorded."""
+    from .check import questions, stems
+
+    recorded = _current()["questions"]
+    return [
+        Lesson(
+            stem,
+            len(set(questions(stem)) | set(recorded.get(stem, {}))),
+            tuple(q for q, entry in recorded.get(stem, {}).items() if entry["passed"]),
+            tuple(q for q, entry in recorded.get(stem, {}).items() if not entry["passed"]),
+        )
+        for stem in sorted({*stems(), *recorded})
+    ]
+
+
+def reset() -> None:
+    """Forget all attempts and predictions."""
+    _change(lambda state: state.update(_empty()))
+
+
+def export(to: str | Path) -> Path:
+    """Write the records to `to`: all of them as `.json`, or the questions as `.csv` with one row each.
+
+    Raises ValueError for another ending, OSError where `to` cannot be written.
+    """
+    to, state = Path(to), _current()
+    if to.suffix == ".json":
+        text = _dump(state)
+    elif to.suffix == ".csv":
+        out = io.StringIO()
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(["lesson", "question", "tried", "passed", "first", "last"])
+        for stem, questions in sorted(state["questions"].items()):
+            for question, entry in questions.items():
+                rows.writerow([stem, question, *(entry[key] for key in ("tried", "passed", "first", "last"))])
+        text = out.getvalue()
+    else:
+        raise ValueError(f"progress cannot go to {to.name!r}: choose a name that ends in .json or .csv")
+    _write(to, text)
+    return to
+
+
+# -- the file ---------------------------------------------------------------------------------------
+
+
+def _empty() -> dict:
+    return {"version": 1, "questions": {}, "predictions": {}}
+
+
+_memory = _empty()  # stands for the file when that is off or lost
+_lost = False
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _current() -> dict:
+    if not _lost and path() is not None:
+        try:
+            return _read(path()) or _empty()
+        except OSError as error:
+            _lose(error)
+    return _memory
+
+
+def _change(edit: Callable[[dict], Result]) -> Result:
+    """Apply `edit` to the records and write them, while other kernels wait; returns what `edit` returns."""
+    file = path()
+    if not _lost and file is not None:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with open(file.with_name(f"{file.name}.lock"), "a") as handle:
+                _lock(handle)
+                state = _read(file) or _empty()
+                result = edit(state)
+                _write(file, _dump(state))
+                return result
+        except OSError as error:
+            _lose(error)
+    return edit(_memory)
+
+
+def _lose(error: OSError) -> None:
+    """Go on in memory, from what the file says if it can at least be read."""
+    global _lost
+    _lost = True
+    try:
+        _memory.update(_read(path()) or _empty())
+    except OSError:
+        pass
+    reason = error.strerror or type(error).__name__
+    print(f"Progress is kept only until this kernel stops: {path()} cannot be used ({reason}).")
+
+
+def _lock(handle) -> None:
+    """Wait until no other process is changing the file; closing the handle lets the next one in."""
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            handle.seek(0)
+            msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError:  # some network drives cannot lock; two kernels at once are rarer than such a drive
+        pass
+
+
+def _read(file: Path) -> dict | None:
+    """The records in `file`; None when there are none. A file that makes no sense is moved aside."""
+    try:
+        state = json.loads(file.read_bytes())
+        entries = [entry for lesson in state["questions"].values() for entry in lesson.values()]
+        keys = {"tried", "passed", "first", "last"}
+        if state["version"] != 1 or not all(keys <= entry.keys() for entry in entries):
+            raise ValueError("not the records of this course")
+        if not all("value" in entry for entry in state["predictions"].values()):
+            raise ValueError("not the predictions of this course")
+        return state
+    except FileNotFoundError:
+        return None
+    except (ValueError, LookupError, TypeError, AttributeError):
+        names = (file.with_name(f"{file.name}{'.bad' if n == 1 else f'.bad{n}'}") for n in count(1))
+        aside = next(name for name in names if not name.exists())
+        file.replace(aside)
+        print(f"{file} could not be read; it is kept as {aside.name}, and progress starts anew.")
+        return None
+
+
+def _dump(state: dict) -> str:
+    return json.dumps(state, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _write(file: Path, text: str) -> None:
+    half = file.with_name(f"{file.name}.{os.getpid()}.part")
+    try:
+        half.write_text(text, encoding="utf-8")
+        os.replace(half, file)
+    finally:
+        half.unlink(missing_ok=True)
