@@ -1,0 +1,143 @@
+"""Runs the cells of one file and then asks all questions; a process of its own for `check.check_file`.
+
+Each step is one line of JSON on standard output: `doing` before it, `lines` after it, `finished` at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from . import check
+from .report import ASIDE, Line
+
+
+def read_cells(path: Path) -> list[str]:
+    """Sources of the code cells of a .py (py:percent) or .ipynb file of any notebook format.
+
+    Raises ValueError, in one sentence, when the file cannot be read.
+    """
+    if path.suffix not in (".py", ".ipynb"):
+        raise ValueError(f"{path.name} cannot be checked: choose a .py or an .ipynb file.")
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path.name} cannot be read: {error.strerror}.") from None
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:  # saved by an old Windows editor
+        text = raw.decode("latin-1")
+    text = text.replace("\r\n", "\n")
+    try:
+        if path.suffix == ".py":
+            import jupytext
+
+            notebook = jupytext.reads(text, "py:percent")
+        else:
+            import nbformat
+
+            notebook = nbformat.reads(text, as_version=4)
+        return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    except Exception as error:
+        reason = " ".join(str(error).split())[:120]
+        raise ValueError(f"{path.name} is no notebook that can be read: {reason}.") from None
+
+
+def main(path: Path, cell_seconds: float) -> None:
+    """Run and ask; no cell or question may take longer than `cell_seconds` (where there are alarms)."""
+    out = _take_stdout()
+
+    def say(**step) -> None:
+        print(json.dumps(step), file=out, flush=True)
+
+    say(doing=f"reading {path.name}")
+    try:
+        cells = read_cells(path)
+    except ValueError as error:
+        return say(unreadable=str(error))
+    check.held = True
+    shell = _shell()
+    for i, cell in enumerate(cells, 1):
+        named = f"code cell {i} ({_first_line(cell)})"
+        say(doing=named)
+        try:
+            with _alarm(cell_seconds):
+                ran = shell.run_cell(cell, store_history=False)
+            error = ran.error_before_exec or ran.error_in_exec
+        except BaseException as stopped:
+            error = stopped
+        if error is not None:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            advice = f"{named[0].upper()}{named[1:]} raised {reason}; the later cells still ran."
+            say(lines=[asdict(Line("", ASIDE, advice=advice))])
+    stems = list(dict.fromkeys(each.stem for each in check.opened)) or _stem_of(path)
+    if not stems:
+        return say(unreadable=f'{path.name} has no exercise: a line such as check = exercise("01_little").')
+    for stem in stems:
+        for question in check.questions(stem):
+            say(doing=f"question {question}")
+            with _alarm(cell_seconds):
+                report = check.Check(stem).report(question, shell.user_ns)
+            say(lines=[asdict(line) for line in report.lines])
+    say(finished=True)
+
+
+def _take_stdout():
+    """Keep standard output for the steps; what the cells read and write goes nowhere."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    return out
+
+
+def _shell():
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    class Shell(InteractiveShell):
+        def enable_gui(self, gui=None):
+            """`%matplotlib inline` asks for it; there is no window to open."""
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    return Shell.instance(config=config)
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def ring(*_):
+        raise TimeoutError(f"still running after {seconds:g} s")
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _first_line(cell: str) -> str:
+    line = next((line.strip() for line in cell.splitlines() if line.strip() and not line.startswith("#")), "")
+    return line if len(line) <= 50 else line[:49] + "…"
+
+
+def _stem_of(path: Path) -> list[str]:
+    """The exercise that a copy such as `01_little.new.ipynb` is of, by its name."""
+    name = re.match(r"\w+", path.name)
+    return [name[0]] if name and name[0] in check.stems() else []
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), float(sys.argv[2]))
