@@ -218,16 +218,21 @@ def mmpp(rng, rates, mean_stay_s, n):
     rates = _times("rates", rates)
     if len(rates) < 2 or not rates.any():
         raise ValueError("rates must hold at least two arrival rates, not all 0; use poisson(...) for one.")
-    stay = np.broadcast_to(np.asarray(mean_stay_s, dtype=np.float64), rates.shape)
-    if not ((stay > 0) & np.isfinite(stay)).all():
-        raise ValueError(f"mean_stay_s = {mean_stay_s!r:.40} must be above 0 and finite, in s.")
+    stay = np.asarray(mean_stay_s, dtype=np.float64)
+    if stay.shape not in ((), rates.shape) or not ((stay > 0) & np.isfinite(stay)).all():
+        raise ValueError(
+            f"mean_stay_s = {mean_stay_s!r:.40} must be above 0 and finite, in s: one number, or one per rate."
+        )
+    stay = np.broadcast_to(stay, rates.shape)
     # A Poisson process of rate 1 on the axis of expected arrivals, carried back to time (Cinlar 1975).
     expected = np.cumsum(exponential(1.0).sample(rng, _count(n)))
     first = int(np.searchsorted(np.cumsum(stay / stay.sum()), rng.random(), "right")) % len(rates)
     times, counts = np.zeros(1), np.zeros(1)
-    cycles = 1 + int(expected[-1] / (rates * stay).sum()) if len(expected) else 0
+    cycles = 1 + expected[-1] / (rates * stay).sum() if len(expected) else 0
+    if not cycles * len(rates) < 1e8:
+        raise ValueError(f"{n} arrivals would take {cycles:.0e} bursts; give larger rates or mean_stay_s.")
     while len(expected) and counts[-1] <= expected[-1]:
-        state = (first + len(times) - 1 + np.arange(cycles * len(rates))) % len(rates)
+        state = (first + len(times) - 1 + np.arange(int(cycles) * len(rates))) % len(rates)
         stays = stay[state] * rng.standard_exponential(len(state))
         times = np.append(times, times[-1] + np.cumsum(stays))
         counts = np.append(counts, counts[-1] + np.cumsum(stays * rates[state]))
