@@ -52,11 +52,17 @@ def lab(parser: argparse.ArgumentParser) -> Run:
 def exercises(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--check", action="store_true", help="change nothing; fail if any is out of date")
 
-    def run(args: argparse.Namespace) -> int | None:
+    def run(args: argparse.Namespace) -> int:
         from labsupport import course
         from labsupport.grading import make
 
-        return make.check(course.root()) if args.check else make.build(course.root())
+        if not args.check:
+            made = make.build(course.root())
+            print(f"Made {len(made)} files in {course.root() / 'exercises'}.")
+            return 0
+        found = make.check(course.root())
+        print(*found or ["All exercises are up to date."], sep="\n", file=sys.stderr if found else sys.stdout)
+        return 1 if found else 0
 
     return run
 
@@ -68,7 +74,14 @@ def check(parser: argparse.ArgumentParser) -> Run:
     def run(args: argparse.Namespace) -> int:
         from labsupport.lab.check import check_file
 
-        return max(int(not check_file(file)) for file in args.files)
+        worst = 0
+        for file in args.files:
+            if len(args.files) > 1:
+                print(f"{file}:")
+            report = check_file(file)
+            report.show()
+            worst = max(worst, report.status)
+        return worst
 
     return run
 
@@ -77,17 +90,18 @@ def check(parser: argparse.ArgumentParser) -> Run:
 def progress(parser: argparse.ArgumentParser) -> Run:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--reset", action="store_true", help="forget all of it")
-    choice.add_argument("--export", metavar="FILE", help="write it to a file")
+    choice.add_argument("--export", metavar="FILE", help="write it to a .json or .csv file")
 
     def run(args: argparse.Namespace) -> None:
         from labsupport.lab import progress
 
         if args.reset:
             progress.reset()
+            print("All attempts and predictions are forgotten.")
         elif args.export:
-            progress.export(args.export)
+            print(f"Written to {progress.export(args.export)}.")
         else:
-            print(progress.summary())
+            print(*progress.summary(), sep="\n")
 
     return run
 
@@ -97,7 +111,8 @@ def data(parser: argparse.ArgumentParser) -> Run:
     def run(args: argparse.Namespace) -> None:
         from labsupport.records import download
 
-        download.fetch()
+        for name in download.FILES:
+            print(download.fetch(name))
 
     return run
 
@@ -111,6 +126,8 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `qlab` with `arguments` (default: those of the process); returns the exit code."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a terminal may not have λ
     given = list(sys.argv[1:] if arguments is None else arguments)
     cut = given.index("--") if "--" in given else len(given)
     parser = _Parser(
@@ -129,13 +146,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        return args.run(args) or 0
+        code = args.run(args) or 0
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader of our output went away: `qlab progress | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, OSError) as error:
         print(f"qlab: {error}", file=sys.stderr)
         return 2
 

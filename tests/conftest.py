@@ -56,7 +56,6 @@ class CollectSources:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "claim(*ids): reproduces these numbers that the course stands by")
     folder = tempfile.TemporaryDirectory(prefix="qlab-tests-", ignore_cleanup_errors=True)
     config.add_cleanup(folder.cleanup)
     # In the environment, so that kernels, servers and commands started by a test have it too.
