@@ -11,7 +11,8 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
@@ -134,9 +135,13 @@ def _now() -> str:
 
 
 def _current() -> dict:
-    if not _lost and path() is not None:
+    file = path()
+    if not _lost and file is not None:
         try:
-            return _read(path()) or _empty()
+            if not file.exists():
+                return _empty()
+            with _locked(file):
+                return _read(file) or _empty()
         except OSError as error:
             _lose(error)
     return _memory
@@ -147,9 +152,7 @@ def _change(edit: Callable[[dict], Result]) -> Result:
     file = path()
     if not _lost and file is not None:
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with open(file.with_name(f"{file.name}.lock"), "a") as handle:
-                _lock(handle)
+            with _locked(file):
                 state = _read(file) or _empty()
                 result = edit(state)
                 _write(file, _dump(state))
@@ -171,20 +174,24 @@ def _lose(error: OSError) -> None:
     print(f"Progress is kept only until this kernel stops: {path()} cannot be used ({reason}).")
 
 
-def _lock(handle) -> None:
-    """Wait until no other process is changing the file; closing the handle lets the next one in."""
-    try:
-        if os.name == "nt":
-            import msvcrt
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    """Wait until no other kernel uses the file, and keep it for oneself."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with open(file.with_name(f"{file.name}.lock"), "a") as handle:  # closing it lets the next one in
+        try:
+            if os.name == "nt":
+                import msvcrt
 
-            handle.seek(0)
-            msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK, 1)
-        else:
-            import fcntl
+                handle.seek(0)
+                msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK, 1)
+            else:
+                import fcntl
 
-            fcntl.flock(handle, fcntl.LOCK_EX)
-    except OSError:  # some network drives cannot lock; two kernels at once are rarer than such a drive
-        pass
+                fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError:  # some network drives cannot lock; two kernels at once are rarer than such a drive
+            pass
+        yield
 
 
 def _read(file: Path) -> dict | None:
