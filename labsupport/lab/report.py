@@ -115,7 +115,7 @@ def picture(curve: dict) -> str:
         ax.set_xlabel(curve["xlabel"])
         ax.set_ylabel(curve["ylabel"])
         x, mine, reference = ([v if math.isfinite(v) else math.nan for v in curve[key]] for key in _CURVES)
-        ax.plot(x, reference, color=style.PALE, linewidth=8, solid_capstyle="round")
+        ax.plot(x, reference, color=style.GREY, alpha=0.65, linewidth=7, solid_capstyle="round")
         ax.plot(x, mine, color=style.BLUE, linestyle="--", marker="o", markersize=4)
         ax.legend(["reference", "yours"], loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False)
         ax.margins(0.05)
@@ -128,10 +128,11 @@ _CURVES = ("x", "mine", "reference")
 
 
 def _alt(curve: dict) -> str:
-    gaps = [abs(a - b) for a, b in zip(curve["mine"], curve["reference"], strict=True)]
-    worst = max(range(len(gaps)), key=lambda i: gaps[i] if math.isfinite(gaps[i]) else math.inf)
+    x, mine, reference = curve["x"], curve["mine"], curve["reference"]
+    over = f"{curve['ylabel']} over {curve['xlabel']}, {x[0]:g} to {x[-1]:g}: your curve over the reference."
+    gaps = [abs(a - b) for a, b in zip(mine, reference, strict=True)]
+    worst = max(range(len(x)), key=lambda i: gaps[i] if math.isfinite(gaps[i]) else math.inf)
     return (
-        f"{curve['ylabel']} over {curve['xlabel']}, {curve['x'][0]:g} to {curve['x'][-1]:g}: your curve over "
-        f"the reference. They differ most at {curve['x'][worst]:g}: yours {curve['mine'][worst]:.4g}, "
-        f"the reference {curve['reference'][worst]:.4g}."
+        f"{over} They are farthest apart at {x[worst]:g}, where yours is {mine[worst]:.4g} "
+        f"and the reference {reference[worst]:.4g}."
     )
