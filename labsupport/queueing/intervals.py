@@ -38,12 +38,19 @@ class Estimate:
         """Whether the interval contains `truth`; False when there is no interval."""
         return self.low is not None and bool(self.low <= truth <= self.high)
 
-    def __str__(self):
+    @property
+    def brief(self):
+        """Value and interval alone, for a table whose caption says confidence and method: `4.07 [3.95, 4.19]`."""
         if self.low is None:
             return f"{self.value:.4g} (no interval: {self.reason})"
         value, low, high = _rounded(self.value, self.low, self.high)
+        return f"{value} [{low}, {high}]"
+
+    def __str__(self):
+        if self.low is None:
+            return self.brief
         source = f"{self.n} {self.method}" if self.n else self.method
-        return f"{value} [{low}, {high}] ({100 * self.confidence:g}%{', ' if source else ''}{source})"
+        return f"{self.brief} ({100 * self.confidence:g}%{', ' if source else ''}{source})"
 
     def __repr__(self):
         return f"Estimate({self})"
@@ -104,9 +111,12 @@ def quantile(series, p, confidence=0.95, sided="two"):
     if low_rank < 1 or high_rank > n:
         needed = smallest_n_for_quantile(p, confidence, sided)
         return Estimate(
-            float(value), confidence=confidence, method="values", n=n,
+            float(value),
+            confidence=confidence,
+            method="values",
+            n=n,
             reason=f"{n} values are fewer than the {needed} that an interval for this quantile needs",
-        )  # fmt: skip
+        )
     low = -math.inf if low_rank == math.inf else x[int(low_rank) - 1]
     high = math.inf if high_rank == -math.inf else x[int(high_rank) - 1]
     return Estimate(float(value), float(low), float(high), confidence, "values, order statistics", n)
@@ -144,9 +154,14 @@ def bootstrap(values, statistic, rng, confidence=0.95, resamples=2000, method="p
         return Estimate(value, confidence=confidence, n=1, reason="one value cannot be resampled; give more")
     batch = max(1, int(4e6 / len(values)))  # keeps a resample of a long series within some 32 MB
     interval = stats.bootstrap(
-        (values,), statistic, n_resamples=resamples, batch=batch, confidence_level=confidence,
-        method=method, random_state=rng,
-    ).confidence_interval  # fmt: skip
+        (values,),
+        statistic,
+        n_resamples=resamples,
+        batch=batch,
+        confidence_level=confidence,
+        method=method,
+        random_state=rng,
+    ).confidence_interval
     if np.isnan(interval.low) or np.isnan(interval.high):
         reason = f"the {method} bootstrap is not defined for these values; try method='percentile'"
         return Estimate(value, confidence=confidence, n=len(values), reason=reason)
