@@ -12,7 +12,6 @@ from __future__ import annotations
 import html
 import math
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import ipywidgets as widgets
@@ -47,12 +46,16 @@ class Control:
         """`value` if it can be set; ValueError or TypeError with one sentence otherwise."""
         if self.options:
             if value not in self.values:
-                raise ValueError(f"{self.name} must be one of {list(self.values)}, got {value!r}; choose one of these")
+                raise ValueError(
+                    f"{self.name} must be one of {list(self.values)}, got {value!r}; choose one of these"
+                )
             return value
         if isinstance(value, bool) or not isinstance(value, int | float | np.number):
             raise TypeError(f"{self.name} must be a number, got {value!r}; give a value in {self.range}")
         if not self.values[0] <= value <= self.values[-1]:
-            raise ValueError(f"{self.name} must be within {self.range}, got {value:g}; choose a value in that range")
+            raise ValueError(
+                f"{self.name} must be within {self.range}, got {value:g}; choose a value in that range"
+            )
         return int(round(value)) if isinstance(self.start, int) else float(value)
 
     @property
@@ -72,14 +75,20 @@ def slider(name, label, unit, low, high, start, *, step=None, per_decade=None) -
     Whole numbers for `low`, `high` and `start` make a whole-number parameter. `start` is always a position.
     """
     if (step is None) == (per_decade is None):
-        raise ValueError(f"control {name!r} needs either step or per_decade, got {step!r} and {per_decade!r}; give one")
+        raise ValueError(
+            f"control {name!r} needs either step or per_decade, got {step!r} and {per_decade!r}; give one"
+        )
     whole = all(isinstance(x, int) for x in (low, high, start))
     if step is not None:
         raw = low + step * np.arange(round((high - low) / step) + 1)
     else:
         raw = np.geomspace(low, high, round(per_decade * math.log10(high / low)) + 1)
     digits = 2 if per_decade and per_decade <= 20 else 3  # round numbers are easier to read aloud
-    values = {float(f"{x:.{digits}g}") if per_decade else round(float(x), 9) for x in raw} | {low, high, start}
+    values = {float(f"{x:.{digits}g}") if per_decade else round(float(x), 9) for x in raw} | {
+        low,
+        high,
+        start,
+    }
     values = {round(x) if whole else float(x) for x in values}
     return Control(name, label, unit, tuple(sorted(values)), start)
 
@@ -122,7 +131,8 @@ class Explorer(widgets.VBox):
         self.result = None
         self._canvas = canvas.Canvas(picture, size)
         self._image = _Picture(
-            format="png", layout=widgets.Layout(width=f"{self._canvas.width}px", max_width="100%", height="auto")
+            format="png",
+            layout=widgets.Layout(width=f"{self._canvas.width}px", max_width="100%", height="auto"),
         )
         self._message = widgets.HTML(layout=widgets.Layout(min_height="1.6em"))
         self._fields, self._sliders = {}, {}
@@ -153,7 +163,9 @@ class Explorer(widgets.VBox):
         """Set controls by name; raises where a value can't be set or drawn."""
         for key, value in setting.items():
             if key not in self.controls:
-                raise ValueError(f"{self.name} has no control {key!r}; choose from {', '.join(self.controls)}")
+                raise ValueError(
+                    f"{self.name} has no control {key!r}; choose from {', '.join(self.controls)}"
+                )
             setting[key] = self.controls[key].checked(value)
         self._change(setting)
         if self.error is not None:
@@ -182,7 +194,11 @@ class Explorer(widgets.VBox):
         texts = c.options or [f"{value:g} {c.unit}".strip() for value in c.values]
         where = c.nearest(self._values[control])
         switch = widgets.SelectionSlider(
-            options=list(texts), index=where, description=c.label, layout=_WIDE, style={"description_width": "initial"}
+            options=list(texts),
+            index=where,
+            description=c.label,
+            layout=_WIDE,
+            style={"description_width": "initial"},
         )
         stack = widgets.Stack(pages, selected_index=where)
         widgets.jslink((switch, "index"), (stack, "selected_index"))
@@ -259,7 +275,9 @@ class Explorer(widgets.VBox):
                 self.result = self._compute(**self._values)
                 self._canvas.show(self.result)
                 png, alt, self.error = self._canvas.png(), self._canvas.alt, None
-            except Exception as error:  # a callback's traceback is shown nowhere: say it where the picture was
+            except (
+                Exception
+            ) as error:  # a callback's traceback is shown nowhere: say it where the picture was
                 said = canvas.notice(f"This setting cannot be drawn: {error}", self._size)
                 png, alt, self.error = said.png(), said.alt, error
             with self._image.hold_sync():  # one message, so that the browser decodes one picture

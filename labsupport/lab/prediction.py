@@ -21,7 +21,10 @@ def predict(key: str, question: str, unit: str = "") -> widgets.VBox:
     earlier = progress.prediction(key)
     name = f"your prediction{f' ({unit})' if unit else ''}"
     field = widgets.FloatText(
-        earlier, description=name, style={"description_width": "initial"}, layout=widgets.Layout(width="340px")
+        earlier,
+        description=name,
+        style={"description_width": "initial"},
+        layout=widgets.Layout(width="340px"),
     )
     button = widgets.Button(description="Commit", tooltip="Keep this number; the lesson comes back to it")
     said = widgets.HTML(_kept(earlier, unit) if earlier is not None else "")

@@ -13,6 +13,7 @@ BLUE = "#0072B2"
 VERMILLION = "#C04A00"
 GREEN = "#007A5A"
 PURPLE = "#A3417F"
+BROWN = "#8A5A00"  # text beside ORANGE fills
 GREY = "#595959"
 INK = "#1A1A1A"
 # Fills only: too light for text.

@@ -18,23 +18,31 @@ class Table:
     caption: str = ""
 
     def _texts(self) -> list[list[str]]:
-        return [[f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row] for row in self.rows]
+        return [
+            [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row] for row in self.rows
+        ]
 
     def __str__(self):
         lines = [list(self.head), *self._texts()]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.head))]
-        text = "\n".join("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+        text = "\n".join(
+            "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines
+        )
         return f"{text}\n{self.caption}" if self.caption else text
 
     __repr__ = __str__
 
     def _repr_html_(self):
-        head = "".join(f'<th scope="col" style="text-align:left">{html.escape(str(h))}</th>' for h in self.head)
+        head = "".join(
+            f'<th scope="col" style="text-align:left">{html.escape(str(h))}</th>' for h in self.head
+        )
         body = "".join(
             "<tr>" + "".join(f'<td style="text-align:left">{html.escape(c)}</td>' for c in row) + "</tr>"
             for row in self._texts()
         )
-        caption = f'<caption style="text-align:left;caption-side:bottom">{html.escape(self.caption)}</caption>'
+        caption = (
+            f'<caption style="text-align:left;caption-side:bottom">{html.escape(self.caption)}</caption>'
+        )
         return (
             f'<table style="font-size:110%">{caption if self.caption else ""}'
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

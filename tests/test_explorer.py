@@ -1,0 +1,186 @@
+"""The explorer itself on a toy, then every explorer of every lesson at the ends of its controls."""
+
+import importlib
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from labsupport import course
+from labsupport.lab import Explorer, Table, choice, predict, progress, recall, slider, style
+
+
+def toy(compute=None, **setting):
+    def picture(figure):
+        ax = figure.subplots()
+        ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="x (s)", ylabel="y (s)")
+        (line,) = ax.plot([], [], color=style.BLUE)
+
+        def move(result):
+            line.set_data([0, 1], [0, result])
+            return f"A line that rises to {result:g}."
+
+        return [line], move
+
+    controls = [
+        slider("load", "utilisation", "", 0.1, 0.9, 0.5, step=0.1),
+        slider("customers", "customers", "", 10, 1000, 100, per_decade=3),
+        choice("order", "order", {"first come": "fcfs", "shortest": "sjf"}),
+    ]
+    compute = compute or (lambda load, customers, order, seed: load + seed / 1000)
+    return Explorer("toy", controls, compute, picture, sample=True, setting=setting)
+
+
+def pixels(png):
+    return np.asarray(Image.open(io.BytesIO(png)))
+
+
+def test_picture_and_alt_text_follow_a_control_and_come_back():
+    e = toy()
+    before, alt = e.png(), e.alt
+    e.set(load=0.9)
+    assert e.png() != before and e.alt == "A line that rises to 0.901." != alt
+    e.reset()
+    assert e.png() == before and e.alt == alt
+
+
+def test_blitting_gives_the_pixels_of_a_fresh_drawing():
+    moved = toy().set(load=0.9).set(load=0.2)
+    assert np.array_equal(pixels(moved.png()), pixels(toy(load=0.2).png()))
+
+
+def test_control_in_the_browser_moves_picture_field_and_slider():
+    e = toy()
+    e._sliders["load"].index = 7
+    assert e.setting["load"] == 0.8 and e._fields["load"].value == 0.8 and "0.801" in e.alt
+    e._fields["load"].value = 0.43  # between two positions: the exact value counts
+    assert e.setting["load"] == 0.43 and e._sliders["load"].value == 0.4
+    assert e.as_python == "toy(load=0.43)"
+
+
+def test_typed_value_outside_the_range_is_refused_with_one_sentence():
+    e = toy()
+    e._fields["load"].value = 1.5
+    assert "load must be within 0.1 to 0.9, got 1.5; choose a value in that range" in e._message.value
+    assert e.setting["load"] == 0.5 == e._fields["load"].value
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"load": 2}, "load must be within 0.1 to 0.9, got 2"),
+        ({"load": "high"}, "load must be a number, got 'high'"),
+        ({"load": float("nan")}, "load must be within 0.1 to 0.9, got nan"),
+        ({"order": "lifo"}, r"order must be one of \['fcfs', 'sjf'\], got 'lifo'"),
+        ({"rate": 1}, "toy has no control 'rate'; choose from load, customers, order, seed"),
+    ],
+)
+def test_bad_setting_raises_one_sentence_and_changes_nothing(setting, said):
+    e = toy()
+    with pytest.raises((ValueError, TypeError), match=said):
+        e.set(**setting)
+    assert e.setting == toy().setting
+
+
+def test_new_sample_changes_only_the_seed():
+    e = toy()
+    new = next(b for b in e.children[-3].children if getattr(b, "description", "") == "New sample")
+    new.click()
+    assert e.setting == {**toy().setting, "seed": 2}
+
+
+def test_error_in_a_computation_is_said_in_the_picture_of_the_same_size():
+    def fails(load, **_):
+        if load > 0.8:
+            raise RuntimeError("the queue is on fire")
+        return load
+
+    e = toy(fails)
+    size = pixels(e.png()).shape
+    e._sliders["load"].value = 0.9
+    assert e.alt == "This setting cannot be drawn: the queue is on fire"
+    assert pixels(e.png()).shape == size
+    with pytest.raises(RuntimeError, match="on fire"):
+        e.set(load=0.9)
+    assert e.set(load=0.5).error is None and e.alt.startswith("A line")
+
+
+def test_saved_page_has_picture_alt_text_and_no_random_text():
+    data, _ = toy()._repr_mimebundle_()
+    assert data["text/plain"] == toy().alt
+    assert f'alt="{toy().alt}"' in data["text/html"] and data["image/png"] == toy().png()
+    assert "application/vnd.jupyter.widget-view+json" in data
+
+
+def test_frames_hold_every_position_and_switch_without_a_kernel():
+    switch, stack = toy(load=0.3).frames("load").children
+    assert len(stack.children) == len(switch.options) == 9
+    assert switch.index == stack.selected_index == 2
+    assert 'aria-label="A line that rises to 0.101."' in stack.children[0].value
+    assert len({page.value for page in stack.children}) == 9
+
+
+def test_control_needs_a_step_and_a_start_it_has():
+    with pytest.raises(ValueError, match="needs either step or per_decade"):
+        slider("load", "load", "", 0, 1, 0.5)
+    with pytest.raises(ValueError, match="start of control 'order' is 'lifo'"):
+        choice("order", "order", ["fcfs"], "lifo")
+
+
+def test_table_reads_the_same_as_text_and_html():
+    t = Table(("system", "L"), (("M/M/1", 4.0), ("<b>", 1 / 3)), "No intervals: exact.")
+    assert str(t) == "system  L\nM/M/1   4\n<b>     0.3333\nNo intervals: exact."
+    assert '<td style="text-align:left">0.3333</td>' in t._repr_html_() and "&lt;b&gt;" in t._repr_html_()
+
+
+def test_prediction_is_kept_and_shown_back():
+    assert "not committed a prediction" in str(recall("99.none", 4.0, "GB"))
+    box = predict("99.cache", "How much?", "GB")
+    field, commit = box.children[1].children
+    field.value = 10.0
+    commit.click()
+    assert progress.prediction("99.cache") == 10.0
+    assert str(recall("99.cache", 42.9, "GB")) == (
+        "You predicted 10 GB; the value is 42.9 GB. You were 4.3 times too low."
+    )
+
+
+# -- every explorer of the course ---------------------------------------------------------------------
+
+
+def explorers():
+    for stem in course.stems():
+        module = importlib.import_module(f"labsupport.{stem.partition('_')[2]}")
+        assert module.EXPLORERS, f"lesson {stem} has no explorer"
+        for make in module.EXPLORERS:
+            yield pytest.param(make, id=f"{stem}.{make.__name__}")
+
+
+@pytest.mark.parametrize("make", list(explorers()))
+def test_explorer_draws_at_both_ends_of_every_control(make):
+    e = make()
+    first, alt, shape = e.png(), e.alt, pixels(e.png()).shape
+    for name, control in e.controls.items():
+        pictures = set()
+        for value in (*control.values,) if control.options else (control.values[0], control.values[-1]):
+            e.set(**{name: value})
+            assert e.alt and pixels(e.png()).shape == shape
+            pictures.add(e.png())
+        assert len(pictures) > 1, f"{name} moves nothing"
+        e.set(**{name: control.start})
+    assert (e.png(), e.alt) == (first, alt)
+    everything_low = {c.name: c.values[0] for c in e.controls.values()}
+    everything_high = {c.name: c.values[-1] for c in e.controls.values()}
+    e.set(**everything_low).set(**everything_high)
+
+
+@pytest.mark.parametrize("make", list(explorers()))
+def test_explorer_is_named_as_python_opens_it(make):
+    e = make()
+    assert e.as_python == f"{make.__module__.rpartition('.')[2]}.{make.__name__}()"
+    assert 2 <= len(e.controls) <= 6 and e._canvas.width <= 900
+
+
+def test_there_are_explorers():
+    assert len(list(explorers())) > 0
