@@ -358,21 +358,21 @@ def unfinished_runs(loads=(0.8, 1.1), replications=30, seed=1) -> Still:
     def picture(figure):
         axes = figure.subplots(1, len(loads))
         for ax, (rho, both) in zip(axes, runs.items(), strict=True):
-            for values, colour, name, up in zip(
-                both, (style.BLUE, style.VERMILLION), ("L, by time", "λW of finished requests"), (True, False),
-                strict=True,
-            ):  # fmt: skip
+            for values, colour in zip(both, (style.BLUE, style.VERMILLION), strict=True):
                 means = [mean_replications(column) for column in values.T]
                 ax.fill_between(
                     t, [e.low for e in means], [e.high for e in means], color=colour, alpha=0.2, lw=0
                 )
                 ax.plot(t, [e.value for e in means], color=colour)
-                style.label(
-                    ax, t[-1], means[-1].value, name, colour, ha="right", va="bottom" if up else "top"
-                )
             state = "unstable" if rho >= 1 else "stable"
-            ax.set(xlabel="run cut at T (s)", ylabel="requests", title=f"utilisation {rho:g}: {state}")
-            ax.set(xlim=(0, 400), ylim=(0, None))
+            ax.set(
+                title=f"load {rho:g}: {state} ({replications} runs, 95% bands)", xlim=(0, 400), ylim=(0, None)
+            )
+            ax.set(xlabel="run cut at T (s)", ylabel="requests")
+            style.label(ax, 0.03, 0.97, "L, by time", style.BLUE, transform=ax.transAxes, va="top")
+            style.label(
+                ax, 0.97, 0.05, "λW of finished", style.VERMILLION, transform=ax.transAxes, ha="right"
+            )
 
         def move(_):
             last = {rho: [mean_replications(v[:, -1]).value for v in both] for rho, both in runs.items()}
@@ -447,7 +447,15 @@ def real_trace(trace) -> Still:
         t = np.arange(0, log.finish.max(), 5.0)
         ax.plot(t / 60, log.in_system(t), color=style.BLUE, lw=1)
         ax.axhline(s.in_system, color=style.VERMILLION, ls="--")
-        style.label(ax, 0.3, s.in_system, f"L = {s.in_system:.2f}", style.VERMILLION, va="bottom")
+        style.label(
+            ax,
+            0.99,
+            0.05,
+            f"dashed: L = {s.in_system:.2f}",
+            style.VERMILLION,
+            transform=ax.transAxes,
+            ha="right",
+        )
         ax.set(xlabel="time (minutes)", ylabel="requests inside", xlim=(0, t[-1] / 60), ylim=(0, None))
         gap = abs(s.in_system / s.product - 1)
         ax.set_title(

@@ -131,7 +131,7 @@ def test_control_needs_a_step_and_a_start_it_has():
 def test_table_reads_the_same_as_text_and_html():
     t = Table(("system", "L"), (("M/M/1", 4.0), ("<b>", 1 / 3)), "No intervals: exact.")
     assert str(t) == "system  L\nM/M/1   4\n<b>     0.3333\nNo intervals: exact."
-    assert '<td style="text-align:left">0.3333</td>' in t._repr_html_() and "&lt;b&gt;" in t._repr_html_()
+    assert 'white-space:nowrap">0.3333</td>' in t._repr_html_() and "&lt;b&gt;" in t._repr_html_()
 
 
 def test_prediction_is_kept_and_shown_back():

@@ -210,23 +210,23 @@ class Explorer(widgets.VBox):
         if c.options:
             box = widgets.Dropdown(
                 options=list(zip(c.options, c.values, strict=True)), value=c.start, description=c.label,
-                style=_LABEL, layout=widgets.Layout(width="560px", max_width="100%"),
+                style=_LABEL, layout=widgets.Layout(width="640px", max_width="100%"),
             )  # fmt: skip
             box.observe(lambda change: self._from_browser({c.name: change["new"]}), "value")
             self._sliders[c.name] = box
             return box
         # A slider has no accessible name in the browser; the field beside it has, and takes exact values.
         kind = widgets.IntText if isinstance(c.start, int) else widgets.FloatText
-        field = kind(c.start, description=c.label, style=_LABEL, layout=widgets.Layout(width="330px"),
+        field = kind(c.start, description=c.label, style=_LABEL, layout=widgets.Layout(width="270px"),
                      tooltip=f"{c.label}: {c.range}")  # fmt: skip
         bar = widgets.SelectionSlider(
-            options=[(f"{value:g}", value) for value in c.values], value=c.start, readout=False, layout=_WIDE
+            options=[(f"{value:g}", value) for value in c.values], value=c.start, readout=False, layout=_REST
         )
         field.observe(lambda change: self._from_browser({c.name: change["new"]}), "value")
         bar.observe(lambda change: self._from_browser({c.name: change["new"]}), "value")
         self._fields[c.name], self._sliders[c.name] = field, bar
-        unit = widgets.Label(c.unit, layout=widgets.Layout(width="110px"))
-        return widgets.HBox([field, unit, bar], layout=widgets.Layout(flex_flow="row wrap"))
+        unit = widgets.Label(c.unit, layout=widgets.Layout(width="90px"))
+        return widgets.HBox([field, unit, bar], layout=widgets.Layout(max_width="840px"))
 
     def _buttons(self, sample: bool) -> widgets.HBox:
         line = widgets.Text(layout=widgets.Layout(width="420px", display="none"))
@@ -304,5 +304,6 @@ class Explorer(widgets.VBox):
         return {**data, **canvas.bundle(self.png(), self.alt, self._canvas.width)}, dict(meta)
 
 
-_LABEL = {"description_width": "190px"}
+_LABEL = {"description_width": "170px"}
+_REST = widgets.Layout(flex="1 1 160px", width="auto")
 _WIDE = widgets.Layout(width="420px", max_width="100%")

@@ -6,6 +6,9 @@ import html
 from dataclasses import dataclass
 
 
+_CELL = "text-align:left;white-space:nowrap"
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows under a head; numbers are shown with four significant digits, everything else by `str`.
@@ -37,7 +40,7 @@ class Table:
             f'<th scope="col" style="text-align:left">{html.escape(str(h))}</th>' for h in self.head
         )
         body = "".join(
-            "<tr>" + "".join(f'<td style="text-align:left">{html.escape(c)}</td>' for c in row) + "</tr>"
+            "<tr>" + "".join(f'<td style="{_CELL}">{html.escape(c)}</td>' for c in row) + "</tr>"
             for row in self._texts()
         )
         caption = (
