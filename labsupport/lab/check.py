@@ -50,9 +50,9 @@ class Check:
         """What `check(question)` shows for answers that are among `names`; the attempt is recorded."""
         try:
             cases = load(self.stem)["cases"]
+            asked = dict.fromkeys(case["q"] for case in cases)
         except (OSError, ValueError, LookupError, TypeError) as error:
             return Report([Line("", ASIDE, advice=f"The cases of {self.stem!r} cannot be read: {error}.")])
-        asked = dict.fromkeys(case["q"] for case in cases)
         if question is not None and question not in asked:
             advice = f"There is no question {question!r} in {self.stem}; it has {', '.join(asked)}."
             return Report([Line("", ASIDE, advice=advice)])
@@ -121,12 +121,12 @@ def check_file(path: str | Path, seconds: float = 120) -> Report:
     """Run the learner's own .py (py:percent) or .ipynb file from the top and check all questions at its end.
 
     It runs in an interpreter of its own, in the file's folder, trusted as it is in Jupyter. A cell that
-    raises, or takes more than a third of `seconds`, is named and the later cells still run; after `seconds`
+    raises, or takes more than a quarter of `seconds`, is named and the later cells still run; after `seconds`
     all of it is stopped. `status` of the report is 0 when all questions are passed, 1 when not, 2 when the
     file cannot be read. Ctrl-C stops the run, and KeyboardInterrupt goes on to the caller.
     """
     path = Path(path).resolve()
-    command = [sys.executable, "-m", "labsupport.lab.run_cells", str(path), str(seconds / 3)]
+    command = [sys.executable, "-m", "labsupport.lab.run_cells", str(path), str(seconds / 4)]
     # The package may be found by way of the current folder only, which is another one for the file.
     places = [str(course.PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places)), "MPLBACKEND": "Agg"}

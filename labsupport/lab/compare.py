@@ -149,7 +149,7 @@ def _raised(error: BaseException, names: dict) -> dict:
         message = " ".join(str(error).split())[:200]
     except BaseException:
         message = ""
-    bases = [base.__name__ for base in type(error).__mro__ if base not in (BaseException, object)]
+    bases = [kind.__name__ for kind in type(error).__mro__ if kind is not object]
     return {"raised": bases, "message": message, "line": line, "code": code[:120]}
 
 

@@ -39,15 +39,19 @@ def read_cells(path: Path) -> list[str]:
         if path.suffix == ".py":
             import jupytext
 
-            notebook = jupytext.reads(text, "py:percent")
-        else:
-            import nbformat
-
-            notebook = nbformat.reads(text, as_version=4)
-        return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+            return [
+                cell.source for cell in jupytext.reads(text, "py:percent").cells if cell.cell_type == "code"
+            ]
+        # Not by nbformat: it takes a second to import, and refuses what Jupyter opens.
+        notebook = json.loads(text)
+        sheets = notebook.get(
+            "worksheets", [notebook]
+        )  # so it was before version 4, with `input` for `source`
+        cells = [cell for sheet in sheets for cell in sheet["cells"] if cell["cell_type"] == "code"]
+        return ["".join(cell["source"] if "source" in cell else cell.get("input", "")) for cell in cells]
     except Exception as error:
-        reason = " ".join(str(error).split())[:120]
-        raise ValueError(f"{path.name} is no notebook that can be read: {reason}.") from None
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
+        raise ValueError(f"{path.name} is no notebook that can be read ({reason}).") from None
 
 
 def main(path: Path, cell_seconds: float) -> None:
