@@ -45,9 +45,13 @@ class Law:
         return self._scale * self._ppf(u)
 
     def lst(self, s):
-        """The Laplace-Stieltjes transform E[exp(-s X)] at s >= 0 (any shape, in 1 / unit of X)."""
-        s = np.asarray(s, dtype=np.float64)
-        if not (s >= 0).all():
+        """The Laplace-Stieltjes transform E[exp(-s X)] at s >= 0 (any shape, in 1 / unit of X).
+
+        s may be complex with a real part of 0 or more, as numerical inversion needs it.
+        """
+        s = np.asarray(s)
+        s = s.astype(np.complex128 if s.dtype.kind == "c" else np.float64)
+        if not (s.real >= 0).all():
             raise ValueError("s must be 0 or more; the transform of a heavy tail does not exist below 0.")
         return self._lst(s * self._scale)
 
@@ -221,7 +225,7 @@ def mmpp(rng, rates, mean_stay_s, n):
     stay = np.asarray(mean_stay_s, dtype=np.float64)
     if stay.shape not in ((), rates.shape) or not ((stay > 0) & np.isfinite(stay)).all():
         raise ValueError(
-            f"mean_stay_s = {mean_stay_s!r:.40} must be above 0 and finite, in s: one number, or one per rate."
+            f"mean_stay_s = {mean_stay_s!r:.40} must be above 0 and finite: one number, or one per rate."
         )
     stay = np.broadcast_to(stay, rates.shape)
     # A Poisson process of rate 1 on the axis of expected arrivals, carried back to time (Cinlar 1975).
