@@ -69,7 +69,7 @@ class Solution:
 
     def refuse_what_blank_passes(self) -> None:
         """Raises ValueError when the blank exercise stops "Run all", or a case in it is not "to do"."""
-        names = _run(self.blank, f"blank {self.where}")
+        names = _run(self.blank, self.where.replace("solutions/", "exercises/"))
         for case in self.spec.cases:
             expr = fill(case.expr, parameters(self.spec))
             seen = compare.observe(expr, names)
@@ -159,9 +159,7 @@ def _blocks(text: str, tree: ast.Module, where: str) -> list[Block]:
         elif re.search(r"#.*(BEGIN|END) SOLUTION", line, re.IGNORECASE):
             raise ValueError(f"{at}: {mark!r} is no marker; write {BEGIN} or {END} on a line of its own")
         elif begun and re.match(r"# %%", line):
-            raise ValueError(
-                f"{at}: a cell begins inside the solution that line {begun} begins; end it before"
-            )
+            raise ValueError(f"{where} line {begun}: {BEGIN} has no END before the next cell, line {number}")
     if begun:
         raise ValueError(f"{where} line {begun}: {BEGIN} without an END")
     if not blocks:
