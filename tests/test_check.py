@@ -296,7 +296,7 @@ def test_what_is_still_to_do():
         ("return math.nan", "gave nan. Infinity divided by infinity."),
         ("return [8.0]", "returned a list of 1 value; a single number is expected."),
         ("return '8'", "returned text; a single number is expected."),
-        ("return True", "returned True or False; a single number is expected."),
+        ("return True", "returned True; a single number is expected."),
         ("return {8.0}", "returned a set; a single number is expected."),
         ("inside / rate", "returned nothing; a single number is expected. Is there a return?"),
         ("return inside / None", "raised TypeError: unsupported operand"),
@@ -313,7 +313,7 @@ def test_a_wrong_answer(body, said):
     ("question", "code", "said"),
     [
         ("refuse", function("return inside"), "time_in_system(1, 0) gave 1; ValueError should be raised."),
-        ("refuse", function("return inside / rate"), "raised ZeroDivisionError: division by zero"),
+        ("refuse", function("return inside / rate"), "division by zero; ValueError should be raised."),
         ("about", "def simulated(): return 1.2", "simulated() gave 1.2."),
         ("about", "def simulated(): return [1]", "returned a list of 1 value; a single number is expected."),
         ("letter", "answer = 'b'", "letter not yet: answer is 'b'."),

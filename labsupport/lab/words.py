@@ -34,14 +34,16 @@ def _result(case: dict, seen: dict) -> str:
     if "raised" in seen:
         said = f": {seen['message']}" if seen["message"] else ""
         where = f" (line {seen['line']}: {seen['code']})" if seen.get("code") else ""
-        return f" raised {seen['raised'][0]}{said}{where}."
+        instead = f"; {wanted}" if "raises" in case else ""
+        return f" raised {seen['raised'][0]}{said}{where}{instead}."
     if "unusable" in seen:
         return f" {'returned' if call else 'is'} {seen['unusable']}; {wanted}."
     value = seen["value"]
     if value is None:
         return f" returned nothing; {wanted}. Is there a return?" if call else f" is None; {wanted}."
     if "raises" not in case and describe(value) != _kind(case):
-        return f" {'returned' if call else 'is'} {describe(value)}; {wanted}."
+        what = show(value) if isinstance(value, bool) else describe(value)
+        return f" {'returned' if call else 'is'} {what}; {wanted}."
     return f" {'gave' if call else 'is'} {show(value, 8)}{f'; {wanted}' if 'raises' in case else ''}."
 
 
