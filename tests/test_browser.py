@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager
 
 import browser
 import pytest
@@ -44,12 +45,14 @@ class FirstExplorer:
         """Height of the whole output: a change would move the page under the reader's eyes."""
         return self.page.locator(".qlab-explorer").first.bounding_box()["height"]
 
-    def moved(self, alt: str) -> None:
-        """Wait until the picture is another than the one described by `alt`, and drawn."""
+    @contextmanager
+    def moving(self):
+        """Do something to the controls, and wait until the picture is another one and drawn."""
+        alt = self.alt
+        yield
         self.page.wait_for_function(
             "([image, alt]) => image.title !== alt && image.complete",
             arg=[self.picture.element_handle(), alt],
-            timeout=20_000,
         )
         self.notebook.idle()
 
@@ -64,24 +67,24 @@ def test_lesson_runs_and_its_first_slider_moves_the_picture(notebook, stem):
     assert alt, "the picture has no text alternative"
 
     explorer.handle.focus()
-    lesson.page.keyboard.press("ArrowRight")
-    explorer.moved(alt)
+    with explorer.moving():
+        lesson.page.keyboard.press("ArrowRight")
     assert explorer.pixels != pixels
     assert explorer.height == height
 
-    lesson.page.keyboard.press("ArrowLeft")
-    explorer.moved(explorer.alt)
+    with explorer.moving():
+        lesson.page.keyboard.press("ArrowLeft")
     assert (explorer.alt, explorer.pixels) == (alt, pixels), "the same setting shows another picture"
 
-    box = explorer.handle.bounding_box()
+    handle = explorer.handle.bounding_box()
     track = lesson.page.locator(".qlab-explorer .noUi-target").first.bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    lesson.page.mouse.move(x, y)
-    lesson.page.mouse.down()
-    for part in (0.2, 0.5, 0.8):
-        lesson.page.mouse.move(track["x"] + part * track["width"], y, steps=5)
-    lesson.page.mouse.up()
-    explorer.moved(alt)
+    x, y = handle["x"] + handle["width"] / 2, handle["y"] + handle["height"] / 2
+    with explorer.moving():
+        lesson.page.mouse.move(x, y)
+        lesson.page.mouse.down()
+        for part in (0.2, 0.5, 0.8):
+            lesson.page.mouse.move(track["x"] + part * track["width"], y, steps=5)
+        lesson.page.mouse.up()
     assert explorer.pixels != pixels
     assert explorer.height == height
     assert not lesson.errors()

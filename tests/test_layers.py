@@ -83,7 +83,7 @@ def test_imports_run_one_way(path):
 @pytest.mark.parametrize("path", [path for path in SOURCES if "queueing" in path.parts], ids=name)
 def test_science_knows_no_file_clock_or_screen(path):
     pure = {"__future__", "abc", "bisect", "collections", "dataclasses", "enum", "functools", "heapq", "itertools"}
-    pure |= {"math", "numbers", "operator", "typing", "warnings"}
+    pure |= {"math", "numbers", "operator", "types", "typing", "warnings"}
     tops = {full.split(".")[0] for full in imports(path)}
     assert tops <= pure | {"os", "numpy", "scipy", "numba", "labsupport"}
     of_system = {call for call in calls(path) if call.startswith("os.")}
