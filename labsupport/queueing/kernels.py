@@ -22,51 +22,70 @@ def shared_queue(arrival, service, servers, start):
 
 def batches(arrival, fixed, per_item, cap, timeout, start, first):
     """Batch by batch: its start and the index of its first member. Returns the number of batches."""
-    n = len(arrival)
-    count, i, free = 0, 0, 0.0
+    n, count, i, free = len(arrival), 0, 0, 0.0
     while i < n:
         begin = arrival[i] + timeout
-        if i + cap <= n and arrival[i + cap - 1] < begin:
-            begin = arrival[i + cap - 1]  # full before the timer rings
-        if begin < free:
+        if begin <= free:
             begin = free
+        elif timeout > 0.0 and i + cap <= n and arrival[i + cap - 1] < begin:
+            begin = max(free, arrival[i + cap - 1])  # full before the timer rings
         start[count] = begin
         first[count] = i
         count += 1
-        members = bisect_right(arrival, begin, i, min(i + cap, n)) - i
-        free = begin + (fixed + per_item * members)
-        i += members
+        end = i + 1
+        if end < n and arrival[end] <= begin:
+            most = i + cap
+            end = bisect_right(arrival, begin, end, most if most < n else n)
+        free = begin + (fixed + per_item * (end - i))
+        i = end
     return count
 
 
-def closed_loop(
-    think, service, schedule, rounds, guest_arrival, guest_service, servers, stalls, stop_with_first,
+def closed_loop(think, service, stride, arrival, start, finish):
+    """Users who wait for their answers, at one server.
+
+    User u owns the places from u * stride on in think and service; after the last request there stands an
+    infinite think time. `due` holds the moment of everybody's next request and its place.
+    """
+    due = [(think[k], k) for k in range(0, len(think), stride)]
+    heapify(due)
+    free = 0.0
+    for i in range(len(arrival)):
+        begin, k = due[0]
+        arrival[i] = begin
+        if begin < free:
+            begin = free
+        start[i] = begin
+        finish[i] = free = begin + service[k]
+        k += 1
+        heapreplace(due, (free + think[k], k))
+
+
+def closed_with_open(
+    think, service, schedule, stride, guest_arrival, guest_service, servers, stalls, stop_with_first,
     order, arrival, start, finish, guest_start, guest_finish,
 ):  # fmt: skip
-    """Users who wait for their answer, and guests who do not, at one queue. Returns the closed requests sent.
+    """As `closed_loop`, with all its options, and with guests who come whatever happens.
 
-    Request k belongs to user k // rounds. `due` holds the moment of everybody's next request.
+    Returns the number of closed requests sent; order holds their places.
     """
-    total, guests = len(think), len(guest_arrival)
-    paced = len(schedule) > 0
+    guests, guest, sent = len(guest_arrival), 0, 0
+    never = first_done = float("inf")
     first_stall, stall, period = stalls
     free = [0.0] * servers
-    due = [(think[k], k) for k in range(0, total, rounds)]
-    if paced:
-        due = [(max(t, schedule[k]), k) for t, k in due]
+    due = [(max(think[k], schedule[k]), k) for k in range(0, len(think), stride)]
+    due.append((never, -1))  # so that it is never empty
     heapify(due)
-    sent = guest = 0
-    last_send = float("inf")
-    while due or guest < guests:
-        if guest < guests and (not due or guest_arrival[guest] <= due[0][0]):
-            k = -1
-            begin, work = guest_arrival[guest], guest_service[guest]
+    while True:
+        begin, k = due[0]
+        if begin > first_done and stop_with_first:
+            begin = never
+        if guest < guests and guest_arrival[guest] <= begin:
+            begin, work, k = guest_arrival[guest], guest_service[guest], -1
+        elif begin == never:
+            return sent
         else:
-            begin, k = due[0]
             work = service[k]
-            if begin > last_send:
-                due.clear()
-                continue
             order[sent] = k
             arrival[sent] = begin
         if begin < free[0]:
@@ -90,21 +109,14 @@ def closed_loop(
             guest_start[guest] = begin
             guest_finish[guest] = end
             guest += 1
-            continue
-        start[sent] = begin
-        finish[sent] = end
-        sent += 1
-        k += 1
-        if k % rounds == 0:
-            heappop(due)
-            if stop_with_first and end < last_send:
-                last_send = end
         else:
-            again = end + think[k]
-            if paced and again < schedule[k]:
-                again = schedule[k]
-            heapreplace(due, (again, k))
-    return sent
+            start[sent] = begin
+            finish[sent] = end
+            sent += 1
+            k += 1
+            if think[k] == never and end < first_done:
+                first_done = end
+            heapreplace(due, (max(end + think[k], schedule[k]), k))
 
 
 def join_shorter(arrival, service, u, servers, two, start):
@@ -236,3 +248,32 @@ def hedged(
                 if start[k] < 0.0:
                     start[k] = now
                 heappush(ending, (now + (service[k] if task < n else backup[k]), task))
+
+
+def _bisect_right(times, t, low, high):
+    while low < high:
+        middle = (low + high) // 2
+        if t < times[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _heapreplace(heap, item):
+    last = len(heap) - 1
+    i, child = 0, 1
+    while child < last:
+        child += int(heap[child + 1] < heap[child])  # a sum, not a branch that the processor mispredicts
+        if not heap[child] < item:
+            break
+        heap[i] = heap[child]
+        i, child = child, 2 * child + 1
+    if child == last and heap[child] < item:
+        heap[i] = heap[child]
+        i = child
+    heap[i] = item
+
+
+# What is compiled in place of functions written in C: numba has no bisect_right, and a slower heapreplace.
+COMPILED_INSTEAD = {"bisect_right": _bisect_right, "heapreplace": _heapreplace}

@@ -11,6 +11,7 @@ are the same bit for bit. The environment variable QLAB_NUMBA=0 switches that of
 
 import functools
 import os
+import types
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,15 +31,26 @@ def fcfs(arrival, service):
     A request that needn't wait waits exactly 0.
     """
     arrival, service = _inputs(arrival, service)
-    start = _fcfs_start(arrival, service)
-    return _log(arrival, start, start + service)
+    return _log(arrival, *_fcfs(arrival, service))
 
 
-def _fcfs_start(arrival, service):
-    steps = np.zeros(len(arrival))
-    np.subtract(arrival[:-1], arrival[1:], out=steps[1:])
-    steps[1:] += service[:-1]
-    return np.add(arrival, _reflected(steps), out=steps)
+def _fcfs(arrival, service):
+    """(start, finish), block by block so that all but the result stays in the processor's cache."""
+    start, finish = np.empty((2, len(arrival)))
+    walks, lows = np.empty((2, min(_BLOCK, len(arrival))))
+    left, last = 0.0, arrival[:1]  # the work that the previous request left behind, and when it came
+    for begin in range(0, len(arrival), _BLOCK):
+        block = slice(begin, begin + _BLOCK)
+        came, work = arrival[block], service[block]
+        walk = walks[: len(came)]
+        walk[:1] = left - (came[:1] - last)
+        np.subtract(came[:-1], came[1:], out=walk[1:])
+        walk[1:] += work[:-1]
+        _reflect(walk, lows[: len(came)])
+        np.add(came, walk, out=start[block])
+        np.add(start[block], work, out=finish[block])
+        left, last = walk[-1:] + work[-1:], came[-1:]
+    return start, finish
 
 
 def fcfs_waits(interarrival, service):
@@ -55,28 +67,32 @@ def fcfs_waits(interarrival, service):
         )
     steps = np.zeros(service.shape)
     np.subtract(service[..., :-1], interarrival[..., 1:], out=steps[..., 1:])
-    return _reflected(steps)
+    return _waits(steps)
 
 
-def _reflected(steps):
-    """In place: the walk with these steps, kept from falling below 0 (along the last axis).
-
-    This is walk - min(0, lowest so far): where the walk is at its lowest, exactly 0.
-    """
+def _waits(steps):
+    """In place: the waits after these steps, service minus interarrival time (along the last axis)."""
     n = steps.shape[-1]
-    lowest = np.empty((*steps.shape[:-1], min(_BLOCK, n)))
+    lows = np.empty((*steps.shape[:-1], min(_BLOCK, n)))
     for begin in range(0, n, _BLOCK):
         walk = steps[..., begin : begin + _BLOCK]
-        low = lowest[..., : walk.shape[-1]]
         if begin:
             walk[..., 0] += steps[..., begin - 1]
-        np.cumsum(walk, axis=-1, out=walk)
-        first = walk[..., 0].copy()
-        walk[..., 0] = np.minimum(first, 0)  # for a moment, so that the minimum is at most 0 throughout
-        np.minimum.accumulate(walk, axis=-1, out=low)
-        walk[..., 0] = first
-        walk -= low
+        _reflect(walk, lows[..., : walk.shape[-1]])
     return steps
+
+
+def _reflect(walk, low):
+    """In place: from steps to the walk that is kept from falling below 0; `low` is room to work in.
+
+    This is walk - min(0, its lowest so far), which is exactly 0 where the walk is at its lowest.
+    """
+    np.cumsum(walk, axis=-1, out=walk)
+    first = walk[..., 0].copy()
+    walk[..., 0] = np.minimum(first, 0)  # for a moment, so that the lowest is at most 0 throughout
+    np.minimum.accumulate(walk, axis=-1, out=low)
+    walk[..., 0] = first
+    walk -= low
 
 
 def fcfs_servers(arrival, service, servers):
@@ -92,7 +108,7 @@ def fcfs_servers(arrival, service, servers):
         turns = np.append(arrival, np.full(rounds * servers - n, arrival[-1])).reshape(rounds, servers).T
         steps = service[0] - np.diff(turns, prepend=turns[:, :1])
         steps[:, 0] = 0
-        start = arrival + _reflected(steps).T.ravel()[:n]
+        start = arrival + _waits(steps).T.ravel()[:n]
     else:
         (start,) = _run(kernels.shared_queue, n, [arrival, service, servers], [float])
     return _log(arrival, start, start + service)
@@ -140,9 +156,13 @@ def closed_loop(think, service, *, servers=1, schedule=None, stalls=None, stop_w
 
     The log is in the order of sending, users mixed; `arrival` is the moment of sending.
     """
-    options = dict(servers=servers, schedule=schedule, stalls=stalls, stop_with_first=stop_with_first)
-    loop, _ = closed_with_open(think, service, [], [], **options)
-    return loop
+    if servers != 1 or schedule is not None or stalls is not None or stop_with_first:
+        options = dict(servers=servers, schedule=schedule, stalls=stalls, stop_with_first=stop_with_first)
+        return closed_with_open(think, service, [], [], **options)[0]
+    think, service = _rounds(think, service)
+    users, stride = think.shape
+    sent = users * (stride - 1)
+    return _log(*_run(kernels.closed_loop, sent, [think.ravel(), service.ravel(), stride], [float] * 3))
 
 
 def closed_with_open(
@@ -153,30 +173,37 @@ def closed_with_open(
     arrival and open_service (n,) in s are the requests that come whatever happens; the rest is as in
     `closed_loop`. Of two requests at the same moment the open one is served first.
     """
-    think = _durations("think", think)
-    if think.ndim != 2:
-        raise ValueError(f"think has shape {think.shape}; give one row for each user, one column a round.")
-    service = _like("service", service, think)
-    schedule = None if schedule is None else _like("schedule", schedule, think).ravel()
+    paced = schedule is not None
+    think, service, schedule = _rounds(think, service, schedule if paced else 0)
     arrival, open_service = _inputs(arrival, open_service)
+    users, stride = think.shape
+    n, m = users * (stride - 1), len(arrival)
     inputs = [
-        think.ravel(),
-        service.ravel(),
-        np.empty(0) if schedule is None else schedule,
-        max(1, think.shape[1]),
-        arrival,
-        open_service,
+        *(think.ravel(), service.ravel(), schedule.ravel(), stride, arrival, open_service),
         _whole("servers", servers),
         (0.0, 0.0, 1.0) if stalls is None else (stalls.first_s, stalls.length_s, stalls.period_s),
         bool(stop_with_first),
     ]
-    n, m = think.size, len(arrival)
     order, send, start, finish, open_start, open_finish, sent = _run(
-        kernels.closed_loop, n + m, inputs, [int, float, float, float, float, float], [n, n, n, n, m, m]
+        kernels.closed_with_open, n + m, inputs, [int, float, float, float, float, float], [n, n, n, n, m, m]
     )
-    intended = None if schedule is None else schedule[order[:sent]]
+    intended = schedule.ravel()[order[:sent]] if paced else None
     loop = _log(send[:sent], start[:sent], finish[:sent], intended=intended)
     return loop, _log(arrival, open_start, open_finish)
+
+
+def _rounds(think, service, schedule=None):
+    """The columns of a closed loop, checked, with one more round: nobody sends it, for its think time is inf."""
+    think = _durations("think", think)
+    if think.ndim != 2:
+        raise ValueError(f"think has shape {think.shape}; give one row for each user, one column a round.")
+    columns = [think, _like("service", service, think)]
+    if schedule is not None:
+        columns.append(_like("schedule", schedule, think))
+    longer = np.full((len(columns), think.shape[0], think.shape[1] + 1), np.inf)
+    for padded, column in zip(longer, columns, strict=True):
+        padded[:, :-1] = column
+    return longer
 
 
 @dataclass(frozen=True)
@@ -226,9 +253,9 @@ def stalled(arrival, service, stalls):
     """One FCFS server that stalls (`Stalls`): `fcfs` on a clock that stands still during the stalls."""
     arrival, service = _inputs(arrival, service)
     came = stalls.worked(arrival)
-    begun = _fcfs_start(came, service)
+    begun, ended = _fcfs(came, service)
     start = stalls.resumed(np.maximum(stalls.reached(begun), arrival))
-    return _log(arrival, start, np.maximum(stalls.reached(begun + service), start))
+    return _log(arrival, start, np.maximum(stalls.reached(ended), start))
 
 
 def fan_out(arrival, service):
@@ -243,9 +270,9 @@ def fan_out(arrival, service):
     arrival, _ = _inputs(arrival, service[:, 0])
     start, finish = np.full(len(arrival), np.inf), np.zeros(len(arrival))
     for task in np.ascontiguousarray(service.T):
-        begun = _fcfs_start(arrival, task)
+        begun, ended = _fcfs(arrival, task)
         np.minimum(start, begun, out=start)
-        np.maximum(finish, begun + task, out=finish)
+        np.maximum(finish, ended, out=finish)
     return _log(arrival, start, finish)
 
 
@@ -343,7 +370,7 @@ def _separate(arrival, service, server, servers):
     start = np.empty(len(arrival))
     for s in range(servers):
         mine = np.flatnonzero(server == s)
-        start[mine] = _fcfs_start(arrival[mine], service[mine])
+        start[mine], _ = _fcfs(arrival[mine], service[mine])
     return _log(arrival, start, start + service)
 
 
@@ -372,6 +399,8 @@ def _run(kernel, events, inputs, kinds, sizes=None):
     compiled = _compiled(kernel) if events > _COMPILE_ABOVE and os.environ.get("QLAB_NUMBA") != "0" else None
     if compiled:
         columns = [np.empty(size, kind) for size, kind in zip(sizes, kinds, strict=True)]
+        # Strided or read-only arrays are other types to numba, for which it would compile once more.
+        inputs = [np.require(x, requirements="CW") if isinstance(x, np.ndarray) else x for x in inputs]
         result = compiled(*inputs, *columns)
     else:  # lists: plain loops are several times slower on arrays
         columns = [[kind()] * size for size, kind in zip(sizes, kinds, strict=True)]
@@ -383,35 +412,18 @@ def _run(kernel, events, inputs, kinds, sizes=None):
 @functools.cache
 def _compiled(kernel):
     """The kernel compiled by numba; None where numba is not installed."""
-    numba = _numba()
-    if numba is None:
-        return None
     try:
-        return numba.njit(cache=True)(kernel)
-    except RuntimeError:  # there is no place to keep compiled code
-        return numba.njit(kernel)
-
-
-@functools.cache
-def _numba():
-    """The module, once it knows what bisect_right means; or None."""
-    try:
-        import numba
-        from numba.extending import overload
+        from numba import njit
     except ImportError:
         return None
-
-    def search(a, x, lo, hi):
-        while lo < hi:
-            mid = (lo + hi) // 2
-            if x < a[mid]:
-                hi = mid
-            else:
-                lo = mid + 1
-        return lo
-
-    overload(kernels.bisect_right)(lambda a, x, lo, hi: search)
-    return numba
+    names = kernel.__globals__ | {
+        name: njit(inline="always")(function) for name, function in kernels.COMPILED_INSTEAD.items()
+    }
+    kernel = types.FunctionType(kernel.__code__, names, kernel.__name__)
+    try:
+        return njit(cache=True)(kernel)
+    except RuntimeError:  # there is no place to keep compiled code
+        return njit(kernel)
 
 
 def _log(arrival, start, finish, **columns):
