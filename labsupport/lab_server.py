@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 import secrets
 import socket
 import sys
@@ -60,6 +61,8 @@ def serve(
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel is this Python, whatever the user's folders hold
     token = os.environ.get("JUPYTER_TOKEN") or secrets.token_hex(24)
     obstacle = why_no_browser() if browser else None
+    print(*news, f"Your copies of lessons and exercises are in {work}.", sep="\n")
+    print("JupyterLab is starting.", flush=True)
 
     from jupyterlab.labapp import LabApp
 
@@ -70,6 +73,7 @@ def serve(
             f"--ServerApp.port={chosen}",
             "--ServerApp.port_retries=0",
             f"--ServerApp.open_browser={browser and obstacle is None}",
+            f"--ServerApp.use_redirect_file={browser_reads_files()}",
             f"--ServerApp.allow_root={is_root()}",
             "--ServerApp.answer_yes=True",
             f"--IdentityProvider.token={token}",
@@ -83,12 +87,11 @@ def serve(
         print(f"Port {FIRST_PORT} is taken, so this is port {chosen}.")
     if is_root():
         print("This runs as root, as is usual in a container: whoever has the address below is root here.")
-    print(*news, f"Your copies of lessons and exercises are in {work}.", sep="\n")
     scheme = "https" if server.certfile else "http"
     url = f"{scheme}://{LOOPBACK.get(ip, ip)}:{server.port}{server.base_url.rstrip('/')}{page}"
     if not browser:
         obstacle = "Open this address in a browser:"
-    print(obstacle or "JupyterLab opens in your browser, at")
+    print(obstacle or "JupyterLab opens in your browser; if it does not, open this address there:")
     print(f"    {url}?token={server.identity_provider.token}")
     if obstacle:
         print(from_elsewhere(server.port, ip))
@@ -130,6 +133,14 @@ def why_no_browser() -> str | None:
     except webbrowser.Error:
         return "No browser was found on this machine. Open this address in one:"
     return None
+
+
+def browser_reads_files() -> bool:
+    """Whether Jupyter may hand its token over in a file, which hides it from other users' list of processes.
+
+    A browser of Ubuntu's snap packages cannot read files in hidden folders, one on the Windows side of WSL none.
+    """
+    return not (Path("/snap/bin").exists() or "microsoft" in platform.release().lower())
 
 
 def from_elsewhere(port: int, ip: str) -> str:
