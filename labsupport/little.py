@@ -142,12 +142,8 @@ def _area_picture(figure):
             bars.set_linewidth(90 / rows)
         area_s = s.in_system * s.span
         unstable = f"   (load {area.load:.2g}: unstable)" if area.load >= 1 else ""
-        head[0].set_text(
-            f"By time: area {area_s:.1f} over {s.span:.1f} s  →  L = {s.in_system:.3f} requests{unstable}"
-        )
-        head[1].set_text(
-            f"By request: λ = {s.rate:.3f}/s × W = {s.response:.3f} s  →  λW = {s.product:.3f} requests"
-        )
+        head[0].set_text(f"By time: area {area_s:.1f} / {s.span:.1f} s  →  L = {s.in_system:.3f}{unstable}")
+        head[1].set_text(f"By request: λ {s.rate:.3f}/s × W {s.response:.3f} s  →  λW = {s.product:.3f}")
         return (
             f"Two pictures of the same area for {len(log)} requests. By time: on average {s.in_system:.3f} requests "
             f"inside over {s.span:.1f} s. By request: {s.rate:.3f} per second, each inside for {s.response:.3f} s on "

@@ -130,14 +130,23 @@ class Explorer(widgets.VBox):
         self.error: Exception | None = None
         self.result = None
         self._canvas = canvas.Canvas(picture, size)
-        self._image = _Picture(
-            format="png",
-            layout=widgets.Layout(width=f"{self._canvas.width}px", max_width="100%", height="auto"),
+        # A browser shows nothing while it loads a picture: the one before stands behind it.
+        self._image, self._behind = (
+            _Picture(
+                format="png", layout=widgets.Layout(width="100%", height="auto", grid_area="p", order=order)
+            )
+            for order in "21"
+        )
+        shown = widgets.GridBox(
+            [self._image, self._behind],
+            layout=widgets.Layout(
+                width=f"{self._canvas.width}px", max_width="100%", grid_template_areas="'p'"
+            ),
         )
         self._message = widgets.HTML(layout=widgets.Layout(min_height="1.6em"))
         self._fields, self._sliders = {}, {}
         rows = [self._row(c) for c in self.controls.values() if c.name != "seed"]
-        super().__init__([*rows, self._buttons(sample), self._message, self._image])
+        super().__init__([*rows, self._buttons(sample), self._message, shown])
         self.add_class("qlab-explorer")
         self.set(**(setting or {}))
 
@@ -239,6 +248,7 @@ class Explorer(widgets.VBox):
 
         def reveal():
             line.layout.display = None if line.layout.display == "none" else "none"
+            line.value = self.as_python
 
         def another():
             self._from_browser({"seed": self._values["seed"] % 1000 + 1})
@@ -270,6 +280,7 @@ class Explorer(widgets.VBox):
     def _change(self, setting: dict) -> None:
         with _LOCK:
             self._values |= setting
+            self._behind.value = self._image.value
             self._follow()
             try:
                 self.result = self._compute(**self._values)
@@ -293,7 +304,8 @@ class Explorer(widgets.VBox):
             for name, field in self._fields.items():
                 if field.value != self._values[name]:
                     field.value = self._values[name]
-            self._line.value = self.as_python
+            if self._line.layout.display != "none":  # each message costs the slider a millisecond
+                self._line.value = self.as_python
         finally:
             self._quiet = False
 
