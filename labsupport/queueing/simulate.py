@@ -396,16 +396,15 @@ def shortest_first(arrival, service):
 def _run(kernel, events, inputs, kinds, sizes=None):
     """Runs a kernel on its inputs and new output columns; returns these, and what it returns if anything."""
     sizes = sizes or [events] * len(kinds)
+    columns = [np.empty(size, kind) for size, kind in zip(sizes, kinds, strict=True)]
     compiled = _compiled(kernel) if events > _COMPILE_ABOVE and os.environ.get("QLAB_NUMBA") != "0" else None
     if compiled:
-        columns = [np.empty(size, kind) for size, kind in zip(sizes, kinds, strict=True)]
         # Strided or read-only arrays are other types to numba, for which it would compile once more.
         inputs = [np.require(x, requirements="CW") if isinstance(x, np.ndarray) else x for x in inputs]
         result = compiled(*inputs, *columns)
-    else:  # lists: plain loops are several times slower on arrays
-        columns = [[kind()] * size for size, kind in zip(sizes, kinds, strict=True)]
-        result = kernel(*[x.tolist() if isinstance(x, np.ndarray) else x for x in inputs], *columns)
-        columns = [np.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+    else:  # plain loops are several times slower on arrays than on lists and memory views
+        inputs = [x.tolist() if isinstance(x, np.ndarray) else x for x in inputs]
+        result = kernel(*inputs, *map(memoryview, columns))
     return columns if result is None else [*columns, result]
 
 
