@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 _COUNTS = ("prompt_tokens", "output_tokens")
+_NO_CLOCK = (*_COUNTS, "longest_gap")
 _AFTER_ARRIVAL = ("start", "first_token", "finish")
 
 
@@ -20,6 +21,7 @@ class RequestLog:
     intended       when the load generator's schedule wanted to send it
     first_token    when its first token was delivered
     prompt_tokens  tokens read, output_tokens: tokens written
+    longest_gap    longest time between two of its tokens in a row (0 where there were fewer than two)
     ok             bool; False for a request that failed, was refused or was cut off
 
     Where `ok` is False, `start`, `first_token` and `finish` may be inf: it never came so far. A refused
@@ -36,6 +38,7 @@ class RequestLog:
     first_token: np.ndarray | None = None
     prompt_tokens: np.ndarray | None = None
     output_tokens: np.ndarray | None = None
+    longest_gap: np.ndarray | None = None
     ok: np.ndarray | None = None
 
     def __post_init__(self):
@@ -194,7 +197,7 @@ def _check_values(name, column, ok):
     remedy = "give inf, and ok=False, for what never happened" if name in _AFTER_ARRIVAL else "drop the row"
     if not bad.any():
         bad = column < 0
-        remedy = "give 0 or more" if name in _COUNTS else "count seconds from the beginning of the run"
+        remedy = "give 0 or more" if name in _NO_CLOCK else "count seconds from the beginning of the run"
     if not bad.any():
         bad = np.isinf(column)
         remedy = "drop the row"
