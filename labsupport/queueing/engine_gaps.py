@@ -1,0 +1,102 @@
+"""The gaps between tokens, out of the stretches of equal batches in which an engine wrote them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+STRETCH = np.dtype(
+    [
+        *(("engine", int), ("begin_s", float), ("steps", int), ("sequences", int), ("kv_tokens", int)),
+        *(("step_s", float), ("growth_s", float), ("stall_s", float)),
+    ]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Decoding:
+    """Who was in the batch when.
+
+    stretches  rows of STRETCH, engine by engine; `EngineRun` says what its columns are
+    request    (v,) the request of each visit: a stay in the batch, to the end or until a preemption
+    low, high  (v,) it decoded in the stretches low <= s < high
+    token_at   (v,) in s, when its latest token before them was written
+    pauses     in s, from preemption to the next token
+    """
+
+    stretches: np.ndarray
+    request: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    token_at: np.ndarray
+    pauses: np.ndarray
+
+    @classmethod
+    def of(cls, stretches, per_context_token_s, request, engine, joined, ended, token_at, pauses):
+        """From the kernel's columns, where the stretches of the engines are mixed and `joined` counts by engine."""
+        rows = np.zeros(len(stretches[0]), STRETCH)
+        for name, column in zip(
+            ("engine", "begin_s", "steps", "sequences", "kv_tokens", "step_s"), stretches, strict=True
+        ):
+            rows[name] = column
+        rows["growth_s"] = per_context_token_s * rows["sequences"]
+        rows = rows[np.argsort(rows["engine"], kind="stable")]
+        begin = np.searchsorted(rows["engine"], engine)
+        some = joined < ended
+        decoding = cls(
+            rows, request[some], (begin + joined)[some], (begin + ended)[some], token_at[some], pauses
+        )
+        end = rows["begin_s"] + (
+            rows["steps"] * rows["step_s"] + rows["growth_s"] * (rows["steps"] * (rows["steps"] - 1) // 2)
+        )
+        stood = decoding.stayed[1:] > 0  # somebody was there before and has waited
+        rows["stall_s"][1:][stood] = (rows["begin_s"][1:] - end[:-1])[stood]
+        return decoding
+
+    @property
+    def stayed(self):
+        """How many of each stretch's sequences have decoded in the stretch before."""
+        return self.stretches["sequences"] - np.bincount(self.low, minlength=len(self.stretches))
+
+    def _first_gaps(self):
+        """The first gap of each visit, in s; within each stretch the first gap of those who stayed, and the last."""
+        rows = self.stretches
+        of_newcomer = (rows["begin_s"] + rows["step_s"])[self.low] - self.token_at
+        last = np.where(rows["steps"] > 1, rows["step_s"] + rows["growth_s"] * (rows["steps"] - 1), 0)
+        return of_newcomer, rows["stall_s"] + rows["step_s"], last
+
+    def raise_longest(self, longest):
+        """Raises longest[k] to the longest gap of request k, in s."""
+        of_newcomer, of_stayed, last = self._first_gaps()
+        later = _range_max(np.maximum(of_stayed, last), self.low + 1, self.high)
+        np.maximum.at(longest, self.request, np.maximum.reduce([of_newcomer, last[self.low], later]))
+
+    def gaps(self):
+        """Every gap in s, and how often it occurred."""
+        rows, (of_newcomer, of_stayed, _) = self.stretches, self._first_gaps()
+        stayed = self.stayed
+        more = rows["steps"] - 1
+        level = np.flatnonzero((rows["growth_s"] == 0) & (more > 0))
+        grows = np.flatnonzero((rows["growth_s"] > 0) & (more > 0))
+        nth = np.arange(more[grows].sum()) - np.repeat(np.cumsum(more[grows]) - more[grows], more[grows]) + 1
+        grows = np.repeat(grows, more[grows])
+        parts = [
+            (self.pauses, np.ones(len(self.pauses), int)),
+            (of_newcomer, np.ones(len(of_newcomer), int)),
+            (of_stayed[stayed > 0], stayed[stayed > 0]),
+            (rows["step_s"][level], (rows["sequences"] * more)[level]),
+            ((rows["step_s"][grows] + rows["growth_s"][grows] * nth), rows["sequences"][grows]),
+        ]
+        return np.concatenate([gap for gap, _ in parts]), np.concatenate([count for _, count in parts])
+
+
+def _range_max(values, low, high):
+    """The maximum of values[low:high] for each pair, 0 where that is empty: two overlapping runs of a power of 2."""
+    result = np.zeros(len(low))
+    length, run = high - low, 1
+    while True:
+        here = np.flatnonzero((length >= run) & (length < 2 * run))
+        result[here] = np.maximum(values[low[here]], values[high[here] - run])
+        if not (length >= 2 * run).any():
+            return result
+        values = np.maximum(values[:-run], values[run:])  # now maxima over 2 * run values
+        run *= 2
