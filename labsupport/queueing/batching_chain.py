@@ -119,7 +119,7 @@ def within(t: float, rate: float, service_s: np.ndarray, ends: Ends) -> float:
         if in_time_s > cycle_s * (1 - 1e-12):
             break
         spare = t - m * full - service_s  # an own batch of size b is in time where v <= spare[b - 1]
-        v, weight = _nodes(min(full, spare[0]), np.concatenate([service_s, spare]), 1 / rate)
+        v, weight = _nodes(min(full, spare[0]), np.concatenate([service_s, spare]), 2 / rate)
         ahead = _ahead(m * cap, v, rate, service_s, ends)
         in_time_s += weight @ (ahead * _fits(v, v + m * full, rate, spare)).sum(axis=1)
     return float(min(in_time_s / cycle_s, 1.0))
@@ -129,7 +129,7 @@ def _nodes(end: float, breaks: np.ndarray, longest: float) -> tuple[np.ndarray, 
     """Gauss-Legendre nodes and weights on (0, end), in pieces without a break and at most `longest`."""
     even = np.linspace(0, end, int(end / longest) + 2)
     edges = np.unique(np.concatenate([even, breaks[(breaks > 0) & (breaks < end)]]))
-    x, w = np.polynomial.legendre.leggauss(5)
+    x, w = np.polynomial.legendre.leggauss(4)
     half = 0.5 * np.diff(edges)[:, None]
     return (edges[:-1, None] + half * (1 + x)).ravel(), (half * w).ravel()
 

@@ -122,11 +122,26 @@ def _boundary(above: Callable, low, high):
     return _plain(high)
 
 
+def _quantile_above(least: float, step: float, cdf: Callable, p):
+    """The p-quantile of a costly distribution without jumps above `least`: doubled steps, then Brent's method."""
+    from scipy.optimize import brentq
+
+    def quantile(p):
+        if cdf(least) >= p:
+            return least
+        low, high = least, least + step
+        while cdf(high) < p:
+            low, high = high, 2 * high
+        return brentq(lambda t: cdf(t) - p, low, high, xtol=1e-11 * step, rtol=1e-11)
+
+    return _plain(np.vectorize(quantile, otypes=[float])(_share("p", p)))
+
+
 # Open queues -----------------------------------------------------------------------------------------------
 
 
 class _Open:
-    """What every open queue shares: its load, Little's law, and the quantiles of a distribution."""
+    """What every open queue shares: its load and Little's law."""
 
     servers = 1
 
@@ -173,10 +188,6 @@ class _Open:
     def mean_in_system(self):
         """Mean number of requests waiting or in service (Little 1961)."""
         return self.arrival_rate * self.mean_response
-
-    def _quantile(self, cdf: Callable, mean, p):
-        p = np.asarray(_share("p", p))
-        return _boundary(lambda t: cdf(t) >= p, 0.0, mean / (1 - p))  # Markov: P(T > t) <= E[T] / t
 
 
 class _ExponentialWait(_Open):
@@ -264,7 +275,9 @@ class MMc(_ExponentialWait):
 
     def response_quantile(self, p):
         """The response time (s) that a share p of the requests does not exceed; the root of response_cdf."""
-        return self._quantile(self.response_cdf, self.mean_response, p)
+        p = np.asarray(_share("p", p))
+        high = self.mean_response / (1 - p)  # Markov: P(T > t) <= E[T] / t
+        return _boundary(lambda t: self.response_cdf(t) >= p, 0.0, high)
 
 
 def erlang_b(servers, offered_load):
@@ -366,7 +379,7 @@ class MG1(_Open):
 
     def wait_quantile(self, p):
         """The waiting time (s) that a share p of the requests does not exceed; the root of wait_cdf."""
-        return self._quantile(self.wait_cdf, self.mean_wait, p)
+        return _quantile_above(0.0, self.mean_residual, self.wait_cdf, p)
 
 
 def _euler(transform: Callable, t: float) -> float:
@@ -749,7 +762,7 @@ class DynamicBatching:
         return self.mean_response - self._means.service_s
 
     def response_cdf(self, t):
-        """P(response time <= t seconds): the attainment of a target. Takes 15 ms at cap 32, 0.2 s at 128."""
+        """P(response time <= t seconds): the attainment of a target. Takes 12 ms at cap 32, 0.2 s at 128."""
 
         def cdf(t):
             return batching_chain.within(t, self.arrival_rate, self._service_s, self._ends)
@@ -758,15 +771,8 @@ class DynamicBatching:
 
     def response_quantile(self, p):
         """The response time (s) that a share p of the requests does not exceed; the root of response_cdf."""
-        from scipy.optimize import brentq
-
-        def quantile(p):
-            low = high = self._service_s[0]  # the least response, and of one request in an idle system
-            while self.response_cdf(high) < p:
-                low, high = high, 2 * high
-            return low if low == high else brentq(lambda t: self.response_cdf(t) - p, low, high, rtol=1e-10)
-
-        return _plain(np.vectorize(quantile, otypes=[float])(_share("p", p)))
+        alone = self._service_s[0]  # the least, and that of each request that finds the server idle
+        return _quantile_above(alone, self.mean_response, self.response_cdf, p)
 
 
 # The same questions turned round ---------------------------------------------------------------------------
