@@ -222,7 +222,8 @@ class Connection(asyncio.Protocol):
         if status < 200:
             return  # "continue" and the like: the answer itself follows
         self.row.finish = self.moment
-        self.row.ok = status < 300 and (self.last if self.streamed else True)
+        said = not self.streamed or (self.last and self.row.first_token < math.inf)
+        self.row.ok = status < 300 and said
         self.reusable = self.framed and self.parser.should_keep_alive()
         self._end()
 

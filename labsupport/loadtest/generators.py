@@ -28,7 +28,7 @@ class Load:
         self.prompt_tokens = _whole("prompt_tokens", prompt_tokens)
         self._client = Client(url, self.timeout_s, self.prompt_tokens, model)
         tokens = [None] if output_tokens is None else np.atleast_1d(output_tokens).tolist()
-        sizes = {n: self._client.message(n and _whole("output_tokens", n)) for n in tokens}
+        sizes = {n: self._client.message(n if n is None else _whole("output_tokens", n)) for n in tokens}
         self._messages = [sizes[n] for n in tokens]
         self.rows = []
         self.skipped = 0

@@ -15,7 +15,7 @@ class Progress:
             self._terminal = sys.stderr
 
     def update(self, elapsed_s, text):
-        share = min(1.0, elapsed_s / self.total_s)
+        share = min(1.0, elapsed_s / self.total_s) if self.total_s else 1.0
         text = f"{min(elapsed_s, self.total_s):.0f} of {self.total_s:.0f} s, {text}"
         if self._handle:
             self._handle.update(_Bar(share, text))

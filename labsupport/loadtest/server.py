@@ -205,7 +205,8 @@ def _child():
         def watch():
             while os.read(0, 1024):
                 pass
-            loop.call_soon_threadsafe(stop.set)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended anyway
+                loop.call_soon_threadsafe(stop.set)
 
         threading.Thread(target=watch, daemon=True).start()
         await serve(Behaviour(**said | {"stalls": stalls}), port, lambda url: tell(url=url), stop)
