@@ -45,6 +45,26 @@ def time_average_in_system(log, t0=None, t1=None):
     return float(counts @ np.diff(edges)) / (t1 - t0)
 
 
+def idle_while_waiting(log, servers, t0=None, t1=None):
+    """Share of [t0, t1] (s) in which a request waits although one of `servers` equal servers is idle.
+
+    By default from the first arrival to the last finish. One queue for all servers has 0. Separate queues
+    have more: capacity that is there, but not where the request is.
+    """
+    if len(log) == 0:
+        raise ValueError("log holds no request; give one with at least one.")
+    arrival, start, finish = (np.sort(times, kind="stable") for times in (log.arrival, log.start, log.finish))
+    t0, t1 = float(arrival[0] if t0 is None else t0), float(finish[-1] if t1 is None else t1)
+    if not (math.isfinite(t0) and math.isfinite(t1) and t0 < t1):
+        raise ValueError(f"the window from t0={t0!r} to t1={t1!r} has no length; give t0 < t1 in seconds.")
+    events = np.concatenate([arrival, start, finish, [t0, t1]])
+    times = np.clip(np.sort(events, kind="stable"), t0, t1)  # merges sorted parts
+    begun = np.searchsorted(start, times, "right")
+    waiting = np.searchsorted(arrival, times, "right") > begun
+    idle = begun - np.searchsorted(finish, times, "right") < servers
+    return float((waiting & idle)[:-1] @ np.diff(times)) / (t1 - t0)
+
+
 def peak_in_system(log):
     """Largest number of requests in the system at any moment, exact; 0 for an empty log.
 

@@ -1,6 +1,7 @@
 """What may be said about a RequestLog, gathered by question; each function says what it assumes.
 
 How much is inside?     number_in_system_steps, time_average_in_system, peak_in_system, time_weighted_mean
+Is capacity wasted?     idle_while_waiting
 Where does it begin?    mser5
 How dependent is it?    autocorrelation, integrated_autocorrelation_time, effective_size
 How variable is it?     scv, index_of_dispersion
@@ -29,6 +30,7 @@ from labsupport.queueing.series import (
     autocorrelation,
     backfill,
     effective_size,
+    idle_while_waiting,
     index_of_dispersion,
     integrated_autocorrelation_time,
     mser5,
@@ -49,6 +51,7 @@ __all__ = [
     "bootstrap",
     "effective_size",
     "goodput_rate",
+    "idle_while_waiting",
     "index_of_dispersion",
     "largest_rate_meeting",
     "mean_batches",
