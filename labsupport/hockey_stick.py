@@ -458,9 +458,9 @@ def uneven_load(halves=((0.75, 0.75), (0.65, 0.85), (0.55, 0.95)), half=100_000,
         values = [_two_halves(pair, half, np.random.default_rng([seed, run])) for run in range(runs)]
         mean, p99 = (mean_replications(column).brief for column in zip(*values, strict=True))
         by_formula = half_by_half(pair)
-        rows.append((f"{pair[0]:.0%} and {pair[1]:.0%}", by_formula[0], mean, by_formula[1], p99))
+        rows.append((f"{pair[0]:.0%}, {pair[1]:.0%}", by_formula[0], mean, by_formula[1], p99))
     return Table(
-        ("the halves", "mean*", "simulated", "P99*", "simulated"),
+        ("halves", "mean*", "simulated", "P99*", "simulated"),
         tuple(rows),
         f"Response time / S, each half {half:,} mean service times long. *Formula for each half, weighted by requests. "
         f"95% intervals from {runs} runs, the same random numbers in each row.",
@@ -614,17 +614,24 @@ def prefill_speed(trace: traces.Trace, target_s=2.0, minutes=10) -> Table:
     rows = []
     for name, n, sum_tokens, seconds in (
         ("formula, whole trace", len(trace.arrival), trace.prompt_tokens.sum(), hour),
-        (f"formula, busiest {len(window)} minutes", count[busiest], tokens[busiest], 60 * len(window)),
+        (f"formula, busiest {len(window)} min", count[busiest], tokens[busiest], 60 * len(window)),
     ):
         rate = n / seconds
         speed = sum_tokens / n * rate / formula_utilisation(rate, target_s)
         rows.append((name, float(rate), f"{sum_tokens / n:,.0f}", speed))
     kept = replay_utilisation(trace, target_s)
-    rows.append(("replay", len(trace.arrival) / hour, "as recorded", offered_tokens(trace) / kept))
+    rows.append(
+        (
+            "replay",
+            len(trace.arrival) / hour,
+            f"{trace.prompt_tokens.mean():,.0f}",
+            offered_tokens(trace) / kept,
+        )
+    )
     average = offered_tokens(trace)
     return Table(
-        ("how", "prompts/s", "tokens each", "tokens/s needed", "utilisation"),
+        ("how", "prompts/s", "tokens each", "tokens/s needed", "ρ"),
         tuple((*row[:3], f"{row[3]:,.0f}", f"{average / row[3]:.0%}") for row in rows),
-        f"{trace.name}; prefill speed for P99 of TTFT ≤ {target_s:g} s, and the average utilisation then. No intervals: "
+        f"{trace.name}; prefill speed for P99 of TTFT ≤ {target_s:g} s, and the average utilisation ρ then. No intervals: "
         "formulas, and one recorded trace.",
     )
