@@ -170,7 +170,7 @@ def taken():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["lab", "99"], "lesson '99' does not exist; choose one of 01_little"),
+        (["lab", "99"], f"lesson '99' does not exist; choose one of {', '.join(course.stems())}"),
         (["lab", "--port=70000"], "port 70000 does not exist"),
         (["lab", "--port=TAKEN"], "port TAKEN is taken or not allowed; leave --port out"),
         (["lab", "--ip=192.0.2.1"], "address '192.0.2.1' does not belong to this machine"),
