@@ -392,12 +392,12 @@ def one_run(utilisation=0.95, n=400_000, runs=40, seed=3) -> Table:
                 f"{mean_replications(off).brief} %",
                 f"{max(off):.3g} %",
                 f"±{claimed:.1g} %",
-                f"{hits} of {runs} runs [{share.low:.0%}, {share.high:.0%}]",
+                f"{hits} of {runs} [{share.low:.0%}, {share.high:.0%}]",
             )
         )
     lines = (
         "formula", "mean of all runs", "one run is off by, on average", "the worst run is off by",
-        "a naive interval* claims", "and that is right in",
+        "a naive interval* claims", "which holds in, runs",
     )  # fmt: skip
     return Table(
         ("", *seen),
