@@ -105,11 +105,6 @@ def _area_run(system, rate, service, seed) -> _Area:
     return _Area(log, sides(log), _load(system, rate, service))
 
 
-def _scale(value, steps) -> float:
-    """The smallest axis limit that holds the value, so that the axes jump seldom."""
-    return next((s for s in steps if value <= s), steps[-1])
-
-
 def _area_picture(figure):
     top, bottom = figure.subplots(2, 1, sharex=True)
     top.set(ylabel="N(t)\nrequests inside")
@@ -126,12 +121,11 @@ def _area_picture(figure):
     def move(area: _Area) -> str:
         log, s = area.log, area.sides
         t, n = number_in_system_steps(log)
-        end = _scale(log.finish.max(), [40, 60, 100, 200, 400, 1000])
-        most = _scale(n.max(), [4, 8, 16, 32, 64, 128])
-        rows = _scale(len(log), [10, 20, 40, 80, 128])
+        end = style.step_up(log.finish.max(), [40, 60, 100, 200, 400, 1000])
+        most = style.step_up(n.max(), [4, 8, 16, 32, 64, 128])
+        rows = style.step_up(len(log), [10, 20, 40, 80, 128])
         for ax, high in ((top, most), (bottom, rows)):
-            if ax.get_xlim() != (0, end) or ax.get_ylim()[1] != high:
-                ax.set(xlim=(0, end), ylim=(0, high))
+            style.limits(ax, (0, end), (0, high))
         corners = np.column_stack([np.repeat(t, 2)[1:], np.repeat(n, 2)[:-1]])
         by_time.set_verts([np.vstack([[t[0], 0], corners, [t[-1], 0]])])
         steps.set_data(t, n)

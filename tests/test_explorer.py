@@ -122,7 +122,7 @@ def test_frames_hold_every_position_and_switch_without_a_kernel():
 
 
 def test_control_needs_a_step_and_a_start_it_has():
-    with pytest.raises(ValueError, match="needs either step or per_decade"):
+    with pytest.raises(ValueError, match="needs one of step, per_decade and values"):
         slider("load", "load", "", 0, 1, 0.5)
     with pytest.raises(ValueError, match="start of control 'order' is 'lifo'"):
         choice("order", "order", ["fcfs"], "lifo")

@@ -69,28 +69,22 @@ class Control:
         return int(np.argmin(np.abs(np.asarray(self.values, float) - value)))
 
 
-def slider(name, label, unit, low, high, start, *, step=None, per_decade=None) -> Control:
-    """A numeric control from `low` to `high`: linear with `step`, or `per_decade` positions per decade.
+def slider(name, label, unit, low, high, start, *, step=None, per_decade=None, values=None) -> Control:
+    """A numeric control from `low` to `high`: with `step`, with `per_decade` positions per decade, or at `values`.
 
     Whole numbers for `low`, `high` and `start` make a whole-number parameter. `start` is always a position.
     """
-    if (step is None) == (per_decade is None):
-        raise ValueError(
-            f"control {name!r} needs either step or per_decade, got {step!r} and {per_decade!r}; give one"
-        )
+    if sum(way is not None for way in (step, per_decade, values)) != 1:
+        raise ValueError(f"control {name!r} needs one of step, per_decade and values; give just one")
     whole = all(isinstance(x, int) for x in (low, high, start))
     if step is not None:
-        raw = low + step * np.arange(round((high - low) / step) + 1)
-    else:
+        values = [round(low + step * k, 9) for k in range(round((high - low) / step) + 1)]
+    elif per_decade is not None:
+        digits = 2 if per_decade <= 20 else 3  # round numbers are easier to read aloud
         raw = np.geomspace(low, high, round(per_decade * math.log10(high / low)) + 1)
-    digits = 2 if per_decade and per_decade <= 20 else 3  # round numbers are easier to read aloud
-    values = {float(f"{x:.{digits}g}") if per_decade else round(float(x), 9) for x in raw} | {
-        low,
-        high,
-        start,
-    }
-    values = {round(x) if whole else float(x) for x in values}
-    return Control(name, label, unit, tuple(sorted(values)), start)
+        values = [float(f"{x:.{digits}g}") for x in raw]
+    positions = {round(x) if whole else float(x) for x in (*values, low, high, start)}
+    return Control(name, label, unit, tuple(sorted(positions)), start)
 
 
 def choice(name, label, options, start=None) -> Control:

@@ -66,3 +66,16 @@ def label(ax, x, y, text="", color=INK, **kw):
 def sentence(text: str, width: int = 70) -> str:
     """Wrap a sentence so that it fits in a figure."""
     return "\n".join(textwrap.wrap(text, width))
+
+
+def step_up(value: float, steps) -> float:
+    """The smallest of the rising `steps` that holds the value, so that an axis jumps seldom."""
+    return next((step for step in steps if value <= step), steps[-1])
+
+
+def limits(ax, x: tuple[float, float], y: tuple[float, float]) -> None:
+    """Set both axes' limits, only where they change: a change costs a full redraw."""
+    if tuple(ax.get_xlim()) != tuple(x):
+        ax.set_xlim(x)
+    if tuple(ax.get_ylim()) != tuple(y):
+        ax.set_ylim(y)
