@@ -21,7 +21,7 @@ def shared_queue(arrival, service, servers, start):
 
 
 def batches(arrival, fixed, per_item, cap, timeout, start, first):
-    """Batch by batch: its start and the index of its first member. Returns the number of batches."""
+    """Batch by batch: its start and the index of its first member, then n. Returns the number of batches."""
     n, count, i, free = len(arrival), 0, 0, 0.0
     while i < n:
         begin = arrival[i] + timeout
@@ -38,6 +38,7 @@ def batches(arrival, fixed, per_item, cap, timeout, start, first):
             end = bisect_right(arrival, begin, end, most if most < n else n)
         free = begin + (fixed + per_item * (end - i))
         i = end
+    first[count] = n
     return count
 
 

@@ -133,12 +133,12 @@ def timeout_batches(arrival, fixed_s, per_item_s, cap, timeout_s):
     fixed_s, per_item_s = _duration("fixed_s", fixed_s), _duration("per_item_s", per_item_s)
     cap, timeout_s = _whole("cap", cap), _duration("timeout_s", timeout_s)
     n = len(arrival)
-    start, first, count = _run(
-        kernels.batches, n, [arrival, fixed_s, per_item_s, cap, timeout_s], [float, int]
-    )
-    size = np.diff(first[:count], append=n)
-    start = start[:count]
-    finish = start + (fixed_s + per_item_s * size)
+    inputs = [arrival, fixed_s, per_item_s, cap, timeout_s]
+    start, first, batches = _run(kernels.batches, n, inputs, [float, int], [n, n + 1])
+    start, size = start[:batches], np.diff(first[: batches + 1])
+    finish = per_item_s * size
+    finish += fixed_s
+    finish += start
     return _log(arrival, np.repeat(start, size), np.repeat(finish, size))
 
 
@@ -200,9 +200,10 @@ def _rounds(think, service, schedule=None):
     columns = [think, _like("service", service, think)]
     if schedule is not None:
         columns.append(_like("schedule", schedule, think))
-    longer = np.full((len(columns), think.shape[0], think.shape[1] + 1), np.inf)
+    longer = np.empty((len(columns), think.shape[0], think.shape[1] + 1))
     for padded, column in zip(longer, columns, strict=True):
         padded[:, :-1] = column
+        padded[:, -1] = np.inf
     return longer
 
 
@@ -405,6 +406,8 @@ def _run(kernel, events, inputs, kinds, sizes=None):
     else:  # plain loops are several times slower on arrays than on lists and memory views
         inputs = [x.tolist() if isinstance(x, np.ndarray) else x for x in inputs]
         result = kernel(*inputs, *map(memoryview, columns))
+    for column in columns:
+        column.flags.writeable = False  # a log then needn't copy it
     return columns if result is None else [*columns, result]
 
 
@@ -426,9 +429,8 @@ def _compiled(kernel):
 
 
 def _log(arrival, start, finish, **columns):
-    """A log of columns that are ours to freeze, so that it needn't copy them."""
-    for column in (start, finish):
-        column.flags.writeable = False
+    """A log whose start and finish are ours: it needn't copy them when they are read-only."""
+    start.flags.writeable = finish.flags.writeable = False
     return RequestLog(arrival, start, finish, **columns)
 
 
