@@ -276,22 +276,9 @@ def against_poisson() -> Table:
         per_second = np.bincount(trace.arrival.astype(int))[: int(trace.arrival[-1])]
         m = per_second.mean()
         limit = smallest_threshold(m, 0.01)
-        rows.append(
-            (
-                trace.name,
-                m,
-                index_of_dispersion(trace.arrival, 1.0),
-                index_of_dispersion(trace.arrival, 60.0),
-                f"C = {limit}: 1% promised at most, {(per_second > limit).mean():.1%} found",
-            )
-        )
-    head = (
-        "trace",
-        "mean per second",
-        "variance / mean, 1 s",
-        "variance / mean, 60 s",
-        "seconds with more than C",
-    )
+        dispersion = (index_of_dispersion(trace.arrival, window) for window in (1.0, 60.0))
+        rows.append((trace.name, m, *dispersion, limit, f"{(per_second > limit).mean():.1%}"))
+    head = ("trace", "mean per second", "variance / mean, 1 s", "variance / mean, 60 s", "C for 1%", "seconds above C")
     return Table(
         head, tuple(rows), "Whole traces, counted: no intervals. A Poisson process has variance / mean = 1."
     )

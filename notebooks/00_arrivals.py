@@ -59,8 +59,8 @@ arrivals.count()
 # 2. Rate 100/s, and the window from 0.1 to 10 s. Which window hides the bursts best?
 # 3. Rate 100/s, window 1 s: raise the threshold until P(N > C) is below 1%.
 #
-# **The surprise:** mean and variance are one number, λt. At 100 per window the usual stray is ±10, at 10,000 it is ±100:
-# ten times more requests, but relative to the mean ten times calmer.
+# **The surprise:** mean and variance are one number, λt. At 20 requests per window the usual stray is ±4.5, or 22% of the mean;
+# at 2,000 it is ±45, or 2%. A hundred times more requests are ten times calmer.
 
 # %% slideshow={"slide_type": "fragment"}
 recall("00.seconds", 1000 * arrivals.tail(120, 100), unit="seconds")
@@ -119,8 +119,8 @@ arrivals.against_poisson()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Variance over mean is 1 for Poisson, at every window. The conversation trace is close in one second and far off in one minute;
-# the code trace is far off in both. A budget from the Poisson formula is then exceeded much more often than promised. And even
-# a variance equal to the mean does not prove a Poisson process: check several windows.
+# the code trace is far off in both. C is the budget that Poisson arrivals exceed in at most 1% of the seconds; the real ones exceed
+# it in more, bursty ones in many more. Even a variance equal to the mean does not prove a Poisson process: check several windows.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Break it 2: P(N > C) is not the queue
@@ -141,7 +141,7 @@ arrivals.not_the_queue()
 arrivals.first_token()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# At 8 requests/s the GPU does nothing slower than at 1/s, but TTFT has tripled: 200 ms wait + 100 ms prefill. Behind the prefill,
+# At 8 requests/s the GPU does nothing slower than at 1/s, but TTFT is almost three times as long: 200 ms wait + 100 ms prefill. Behind the prefill,
 # arrivals at the decode stage are no longer Poisson: they have been through a queue (DistServe; Zhong et al., 2024).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -150,7 +150,7 @@ arrivals.first_token()
 # *Poisson arrivals at 100/s. Which budget per second is exceeded in at most 1% of the seconds? And per 100 ms?*
 
 # %% slideshow={"slide_type": "fragment"}
-arrivals.smallest_threshold(100 * 1.0, 0.01), arrivals.smallest_threshold(100 * 0.1, 0.01)
+[arrivals.smallest_threshold(100 * window_s, 0.01) for window_s in (1.0, 0.1)]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # 124 per second: 24% above the mean. 18 per 100 ms: 80% above the mean. The shorter the window in which a limit counts, the more
