@@ -7,8 +7,10 @@ a measured time widens with what a plain program got at the same moment, and is 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import csv
+import gc
 import http.client
 import importlib.util
 import json
@@ -45,10 +47,13 @@ from labsupport.loadtest import (
 from labsupport.loadtest import cli as commands
 from labsupport.loadtest.client import Row
 from labsupport.loadtest.loadlog import load_log
+from labsupport.loadtest.virtual import Behaviour, VirtualServer
 from labsupport.queueing.requestlog import RequestLog
 from labsupport.queueing.simulate import Stalls, fcfs_servers, stalled
 from labsupport.queueing.statistics import attainment, backfill
 from labsupport.queueing.workload import deterministic, exponential, poisson
+
+URL = "http://127.0.0.1:1"  # where nobody listens
 
 
 def needed(missing):
@@ -155,8 +160,9 @@ def differs(log, simulated):
     """Complaints: where the real response times are other than the simulated, beyond delays of a few ms."""
     late = log.response - simulated.response
     complaints = [] if log.ok.all() else [f"{len(log) - log.answers} failed"]
-    if not -0.001 < np.quantile(late, 0.1) or not np.median(late) < 0.004:
-        complaints.append(f"answers are {np.quantile(late, (0.1, 0.5)) * 1e3} ms late at P10, P50")
+    quick, median = np.quantile(late, (0.1, 0.5))
+    if not -0.001 < quick < 0.003 or not median < 0.015:
+        complaints.append(f"answers are {quick * 1e3:.2f} and {median * 1e3:.2f} ms late at P10, P50")
     if not np.median(np.abs(log.wait - simulated.wait)) < 0.004:
         complaints.append(f"waits are {np.median(np.abs(log.wait - simulated.wait)) * 1e3:.2f} ms off")
     return complaints
@@ -197,6 +203,27 @@ def test_stalls_of_the_server_are_those_of_the_simulator():
         return differs(log, simulated)
 
     twice(measure, judge)
+
+
+def test_nothing_begins_in_a_stall():
+    """Who comes in a stall to an idle server waits for its end, and says so."""
+
+    async def visit(server):
+        loop = asyncio.get_running_loop()
+        async with server.slot() as (turn, service_s):
+            came = loop.time() - server.began
+            await turn.work(service_s)
+        return came, turn.queue_s, loop.time() - server.began
+
+    async def visits():
+        server = VirtualServer(Behaviour((0.001,), stalls=Stalls(0.3, 10, 0.05)))
+        first = await visit(server)
+        await asyncio.sleep(0.1)
+        return first, await visit(server)
+
+    (_, no_wait, _), (came, wait, left) = asyncio.run(visits())
+    assert no_wait == 0 and 0.1 < came < 0.35
+    assert came + wait == pytest.approx(0.35, abs=0.02) and left >= 0.351
 
 
 def test_a_law_is_drawn_with_its_seed():
@@ -306,16 +333,10 @@ def test_other_paths_are_not_found(completions):
 # -- the server ends ---------------------------------------------------------------------------------
 
 
-def test_server_ends_with_its_block():
-    with serving() as url:
+def test_server_ends_after_an_error_in_the_block():
+    with pytest.raises(KeyboardInterrupt), serving() as url:
         assert listening(url)
-    assert not listening(url)
-
-
-@pytest.mark.parametrize("problem", [RuntimeError, KeyboardInterrupt, SystemExit])
-def test_server_ends_after_an_error_in_the_block(problem):
-    with pytest.raises(problem), serving() as url:
-        raise problem
+        raise KeyboardInterrupt
     assert not listening(url)
 
 
@@ -328,12 +349,11 @@ WITH_SERVER = """
 """
 
 
-@pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM])
-def test_server_ends_when_its_parent_is_killed(kill):
+def test_server_ends_when_its_parent_is_killed():
     parent = script(WITH_SERVER)
     url = parent.stdout.readline().strip()
     assert listening(url)
-    parent.send_signal(kill)
+    parent.kill()
     parent.communicate(timeout=10)
     assert gone(url)
 
@@ -349,20 +369,13 @@ def test_server_ends_when_its_terminal_sends_an_interrupt_to_all():
     )
 
 
-def test_taken_port_is_one_sentence():
-    with serving() as url:
-        port = int(url.rpartition(":")[2])
-        with pytest.raises(OSError, match=rf"^port {port} is taken by another program; choose another"):
-            with serving(port=port):
-                pass
-        assert listening(url)
-
-
-@pytest.mark.parametrize("port", [-1, 70000])
-def test_impossible_port_is_one_sentence(port):
-    with pytest.raises(OSError, match=f"^port {port} cannot be used"):
-        with serving(port=port):
-            pass
+def test_port_that_cannot_be_had_is_one_sentence(null_server):
+    taken = int(null_server.rpartition(":")[2])
+    with pytest.raises(OSError, match=rf"^port {taken} is taken by another program; choose another"):
+        serving(port=taken).__enter__()
+    with pytest.raises(OSError, match="^port 70000 cannot be used"):
+        serving(port=70000).__enter__()
+    assert listening(null_server)
 
 
 # -- the open generator sends on time ----------------------------------------------------------------
@@ -481,6 +494,23 @@ def test_an_overburdened_generator_says_so(null_server, capsys):
     assert any("spoils the result" in problem for problem in log.problems)
 
 
+def test_what_a_notebook_holds_is_not_searched_for_garbage_meanwhile(null_server):
+    """A collection of all objects stops every thread, and with them the generator."""
+    held = [[i] for i in range(500_000)]
+
+    def collect(seconds):
+        begin = time.perf_counter()
+        gc.collect()
+        seconds.append(time.perf_counter() - begin)
+
+    before, during, after = [], [], []
+    collect(before)
+    threading.Timer(0.2, collect, [during]).start()
+    run(OpenLoop(null_server, [0.0, 0.5]))
+    collect(after)
+    assert during[0] < min(before[0], after[0]) / 3 and len(held)
+
+
 def test_lateness_spoils_only_what_it_is_a_large_part_of():
     def log(late, response):
         return load_log([Row(i, i, i + late, finish=i + late + response, ok=True) for i in range(100)], 0.0)
@@ -526,9 +556,8 @@ def test_think_times_are_drawn_with_the_seed(null_server):
     assert np.diff(user) == pytest.approx(0.1, abs=0.05)
 
 
-def test_one_user_never_has_two_requests_in_flight():
-    with serving(exponential(0.004)) as url:
-        log = run(ClosedLoop(url, 1, 0.7))
+def test_one_user_never_has_two_requests_in_flight(null_server):
+    log = run(ClosedLoop(null_server, 1, 0.3))
     assert len(log) > 50
     assert (log.arrival[1:] >= log.finish[:-1]).all()
     assert log.intended[1:] == pytest.approx(log.finish[:-1], abs=1e-9), (
@@ -793,12 +822,10 @@ def test_server_killed_in_the_middle(capsys):
 
 
 def test_no_server_at_all_is_one_sentence():
-    with serving() as url:
-        pass
     with pytest.raises(
-        ConnectionError, match=rf"^no server answers at {url} \(connection refused\); start one"
+        ConnectionError, match=rf"^no server answers at {URL} \(connection refused\); start one"
     ):
-        run(OpenLoop(url, [0.0]), ClosedLoop(url, 2, 1))
+        run(OpenLoop(URL, [0.0]), ClosedLoop(URL, 2, 1))
 
 
 def test_out_of_sockets_is_one_sentence_and_keeps_what_was_measured():
@@ -839,12 +866,13 @@ def test_an_error_inside_leaves_nothing_running(null_server):
 
 def test_load_can_be_run_again(null_server):
     load = OpenLoop(null_server, [0.0, 0.01])
-    assert len(run(load)) == len(run(load)) == 2
+    assert len(run(load)) == len(log := run(load)) == 2
+    assert isinstance(log, LoadLog) and not log.partial and log.skipped == 0
+    with pytest.raises(ValueError, match="read-only"):
+        log.lateness[0] = 0
 
 
 # -- bad input ---------------------------------------------------------------------------------------
-
-URL = "http://127.0.0.1:1"
 
 
 @pytest.mark.parametrize(
@@ -1167,13 +1195,3 @@ def test_load_without_server_or_answers(capsys):
 def test_arguments_that_do_not_fit_are_one_sentence(kind, arguments, words):
     with pytest.raises(ValueError, match=words):
         getattr(commands, kind)(parsed(kind, *arguments))
-
-
-def test_log_of_a_load_test_is_a_request_log():
-    with serving(0.005) as url:
-        log = run(OpenLoop(url, poisson(np.random.default_rng(1), 50, 20)), progress=False)
-    assert isinstance(log, LoadLog) and isinstance(log, RequestLog)
-    assert not log.partial and log.skipped == 0
-    assert (log.service >= 0.0049).all() and log.first_token is None and len(log.between(0, 0.1)) < 20
-    with pytest.raises(ValueError, match="read-only"):
-        log.lateness[0] = 0
