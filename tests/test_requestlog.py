@@ -148,9 +148,12 @@ def test_from_unsorted_keeps_rows_together_and_ties_in_order(order):
 
 
 def test_between_carries_every_column():
-    log = RequestLog(**COLUMNS, **TOKENS, intended=[0, 1, 1], ok=[1, 1, 0]).between(0.5, 9)
+    log = RequestLog(**COLUMNS, **TOKENS, longest_gap=[0, 1, 2], intended=[0, 1, 1], ok=[1, 1, 0]).between(
+        0.5, 9
+    )
     assert len(log) == 2
     assert log.output_tokens.tolist() == [1, 2] and log.ok.tolist() == [True, False]
+    assert log.longest_gap.tolist() == [1, 2] and log.prompt_tokens.tolist() == [20, 30]
     assert log.intended.tolist() == [1, 1] and log.first_token.tolist() == [2.5, 4]
 
 

@@ -293,11 +293,13 @@ def test_fan_out_is_as_slow_as_its_slowest_task(run, k):
     assert log.finish.tolist() == np.max(starts + tasks.T, axis=0).tolist()
 
 
-@given(st.lists(runs(longest=6).filter(lambda run: len(run[0]) >= 5), min_size=1, max_size=4))
-def test_many_replications_at_once_equal_one_by_one(several):
-    arrival, service = (np.array([run[i][:5] for run in several]) for i in (0, 1))
-    waits = sim.fcfs_waits(np.diff(arrival, prepend=0), service)
-    assert waits.tolist() == [sim.fcfs(a, s).wait.tolist() for a, s in zip(arrival, service, strict=True)]
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(0, 30))
+def test_many_replications_at_once_equal_one_by_one(seed, several, n):
+    gaps, service = np.random.default_rng(seed).integers(0, 13, (2, several, n)) / 4
+    waits = sim.fcfs_waits(gaps, service)
+    assert waits.tolist() == [
+        sim.fcfs(np.cumsum(g), s).wait.tolist() for g, s in zip(gaps, service, strict=True)
+    ]
 
 
 def test_long_runs_keep_their_digits_and_their_zeros():
@@ -637,7 +639,7 @@ def test_copies_to_two_servers_at_once(servers):
     rate = 0.7 * servers
 
     def figures(rng):
-        n = 10_000
+        n = 5000
         service = rng.standard_exponential((2, n))
         run = sim.hedged(workload.poisson(rng, rate, n), *service, servers, 0.0, rng.random((n, 2)))
         return settled(run.log).response.mean(), run.extra_load
@@ -666,7 +668,7 @@ def test_routing_on_the_same_workload():  # B7
         return [settled(sim.routed(arrival, service, 8, policy, u)).wait.mean() for policy in order]
 
     order = ["random", "round_robin", "power_of_two", "jsq", "shared"]
-    means = replications(waits, 21, count=12)
+    means = replications(waits, 21, count=10)
     for worse, better in zip(means[:-1], means[1:], strict=True):
         difference = worse - better  # under common random numbers
         assert difference.mean() > 4 * difference.std(ddof=1) / math.sqrt(len(difference))
@@ -833,6 +835,8 @@ THINK = np.ones((2, 3))
         (lambda: sim.closed_with_open(THINK, 1, [1, 0], 1), ValueError, "arrival is not sorted at row 1"),
         (lambda: sim.Stalls(3, 2), ValueError, "length_s = 3 must be below period_s = 2"),
         (lambda: sim.Stalls(1, 2, math.nan), ValueError, "first_s = nan; give"),
+        (lambda: sim.stalled(A, S, 3), TypeError, "stalls must be a Stalls such as .*, not 3"),
+        (lambda: sim.closed_loop(THINK, 1, stalls=(1, 10)), TypeError, "stalls must be a Stalls"),
         (lambda: sim.fan_out(A, S), ValueError, "service has shape .3,.; give .n, k."),
         (lambda: sim.fan_out(A, np.ones((2, 4))), ValueError, "service has shape"),
         (lambda: sim.hedged(A, S, S, 1, 1, np.zeros((3, 2))), ValueError, "servers = 1 .* at least 2"),

@@ -173,7 +173,7 @@ def closed_with_open(
     arrival and open_service (n,) in s are the requests that come whatever happens; the rest is as in
     `closed_loop`. Of two requests at the same moment the open one is served first.
     """
-    paced = schedule is not None
+    paced, stalls = schedule is not None, Stalls(0, 1) if stalls is None else _stalls(stalls)
     think, service, schedule = _rounds(think, service, schedule if paced else 0)
     arrival, open_service = _inputs(arrival, open_service)
     users, stride = think.shape
@@ -181,7 +181,7 @@ def closed_with_open(
     inputs = [
         *(think.ravel(), service.ravel(), schedule.ravel(), stride, arrival, open_service),
         _whole("servers", servers),
-        (0.0, 0.0, 1.0) if stalls is None else (stalls.first_s, stalls.length_s, stalls.period_s),
+        (stalls.first_s, stalls.length_s, stalls.period_s),
         bool(stop_with_first),
     ]
     order, send, start, finish, open_start, open_finish, sent = _run(
@@ -253,10 +253,18 @@ class Stalls:
 def stalled(arrival, service, stalls):
     """One FCFS server that stalls (`Stalls`): `fcfs` on a clock that stands still during the stalls."""
     arrival, service = _inputs(arrival, service)
-    came = stalls.worked(arrival)
+    came = _stalls(stalls).worked(arrival)
     begun, ended = _fcfs(came, service)
     start = stalls.resumed(np.maximum(stalls.reached(begun), arrival))
     return _log(arrival, start, np.maximum(stalls.reached(ended), start))
+
+
+def _stalls(stalls):
+    if not isinstance(stalls, Stalls):
+        raise TypeError(
+            f"stalls must be a Stalls such as Stalls(length_s=1, period_s=10), not {stalls!r:.40}."
+        )
+    return stalls
 
 
 def fan_out(arrival, service):
