@@ -216,11 +216,11 @@ def routing(servers=8, utilisation=0.8, replications=20, n=10_000) -> Table:
     for policy, mine in waits.items():
         change = paired(waits[above], mine).brief if above else ""
         exact = long_run_wait(policy, servers, utilisation)
-        share = mean_replications(wasted[policy])
-        waste = f"{share.value:.0%} ± {share.half_width:.1%} of the time" if share.value else "never"
-        rows.append((SHORT[policy], mean_replications(mine).brief, change, exact or "none known", waste))
+        share = mean_replications([100 * x for x in wasted[policy]])
+        waste = f"{share.value:.0f} ± {share.half_width:.1f}%" if share.value else "never"
+        rows.append((SHORT[policy], mean_replications(mine).brief, change, exact or "–", waste))
         above = policy
-    head = ("routing", "mean wait", "change from the row above", "by formula", "waits while a server is idle")
+    head = ("routing", "mean wait", "change from above", "formula", "waits while a server is idle")
     caption = (
         f"{servers} servers, ρ = {utilisation:g}, times in mean service times. 95% intervals from {replications} runs of "
         f"{n - warm_up:,} requests; every policy got the same ones, so the changes are paired."
@@ -456,8 +456,8 @@ def mooncake() -> traces.Trace:
     path = course.data("mooncake_fast25/conversation_trace.jsonl")
     if path:
         return traces.mooncake(path)
-    arrival = workload.poisson(np.random.default_rng(3), 3.4, 12_031)
-    return _stand_in("ticks", np.floor(arrival / _TICK) * _TICK)
+    arrival = workload.mmpp(np.random.default_rng(3), (3.0, 3.8), 150.0, 12_031)
+    return _stand_in("Mooncake", np.floor(arrival / _TICK) * _TICK)
 
 
 class Traces(NamedTuple):
@@ -466,6 +466,12 @@ class Traces(NamedTuple):
     conversation: traces.Trace
     code: traces.Trace
     mooncake: traces.Trace
+
+    @property
+    def names(self) -> str:
+        """Names of the three, and where to get the real ones if they are stand-ins."""
+        names = "; ".join(trace.name for trace in self)
+        return f"{names} (real: qlab data)" if "SYNTHETIC" in names else names
 
 
 def real_traces() -> Traces:
@@ -478,7 +484,7 @@ _TICK = 3.0  # s, of the clock that stamped the Mooncake trace
 
 def _stand_in(name, arrival) -> traces.Trace:
     one = np.ones(len(arrival))
-    return traces.Trace(arrival - arrival[0], one, one, f"SYNTHETIC {name} (get the real one: qlab data)")
+    return traces.Trace(arrival - arrival[0], one, one, f"SYNTHETIC {name}")
 
 
 def _shuffled(trace, rng) -> np.ndarray:
@@ -530,12 +536,12 @@ def replays(three: Traces, replications=20) -> list[Replay]:
     rng = np.random.default_rng(4)
     busy, light = 0.7, 0.1  # load of the traces as recorded
     cases = (
-        (f"{chat.name}, as recorded", chat, chat.arrival, busy),
-        ("its gaps in random order", chat, _shuffled(chat, rng), busy),
-        (f"{program.name}, as recorded", program, program.arrival, light),
-        ("silences cut to 5 s", program, _cut_silences(program, 5.0), light),
-        (f"{kimi.name}, on {_TICK:g} s ticks", kimi, kimi.arrival, busy),
-        ("each arrival moved within its tick", kimi, kimi.without_ticks(_TICK, rng).arrival, busy),
+        ("conversation, as recorded", chat, chat.arrival, busy),
+        ("its gaps shuffled", chat, _shuffled(chat, rng), busy),
+        ("code, as recorded", program, program.arrival, light),
+        ("its silences cut to 5 s", program, _cut_silences(program, 5.0), light),
+        ("Mooncake, as recorded", kimi, kimi.arrival, busy),
+        ("moved within its ticks", kimi, kimi.without_ticks(_TICK, rng).arrival, busy),
     )
     return [replay(name, arrival, load / trace.rate, replications) for name, trace, arrival, load in cases]
 
@@ -546,9 +552,10 @@ def what_scv_misses(three: Traces, replications=20) -> Table:
         (r.name, f"{r.utilisation:.0%}", r.scv, r.dispersion, r.forecast, r.wait.brief)
         for r in replays(three, replications)
     ]
-    head = ("arrivals", "load", "SCV of gaps", "IDC, 60 s", "wait by VUT", "wait, replayed")
+    head = ("arrivals", "load", "SCV", "IDC, 60 s", "VUT wait", "wait, replayed")
     caption = (
-        "Mean waits in mean service times, one exponential server. 95% intervals: one trace, "
+        f"{three.names}. Mean waits in mean service times, one exponential server. 95% "
+        "intervals: one trace, "
         f"{replications} draws of service times, the same in each row."
     )
     return Table(head, tuple(rows), caption)
@@ -577,10 +584,8 @@ def dispersion(three: Traces) -> Still:
     def picture(figure):
         ax = figure.subplots()
         ax.set(xscale="log", yscale="log", xlim=(0.1, 300), ylim=(0.3, 400), xlabel="window (s)")
-        ax.set(
-            ylabel="index of dispersion",
-            title="Variance / mean of the arrivals per window (one trace each, counted)",
-        )
+        ax.set(ylabel="index of dispersion")
+        ax.set_title(f"Variance / mean of the arrivals per window; one trace each, counted\n{three.names}")
         ax.set_xticks([0.1, 1, 10, 60, 300], ["0.1", "1", "10", "60", "300"])
         ax.set_yticks([1, 10, 100], ["1 (Poisson)", "10", "100"])
         ax.minorticks_off()
@@ -591,12 +596,10 @@ def dispersion(three: Traces) -> Still:
             ax.plot(windows, values, color=colour, ls=dash)
             style.label(ax, x, factor * np.interp(x, windows, values), name, colour, ha=side, va="center")
             said.append(f"{name}: {statistics.index_of_dispersion(arrival, 60):.3g}")
-        return (
-            [],
-            lambda _: f"Index of dispersion against the window on log axes. At 60 s: {'; '.join(said)}.",
-        )
+        alt = f"Index of dispersion against the window, log axes. {three.names}. At 60 s: {'; '.join(said)}."
+        return [], lambda _: alt
 
-    return Still(picture, None, size=(9, 4.6))
+    return Still(picture, None, size=(9, 4.8))
 
 
 # -- fan-out: the slowest of many ------------------------------------------------------------------------
@@ -735,31 +738,27 @@ def fan_out(**setting) -> Explorer:
 EXPLORERS = (bursts, pooling, fan_out)
 
 
+COPIES = ("none", "the loser is called off", "both run to the end", "as long as the first")
+
+
 def hedging(loads=(0.2, 0.5, 0.8), servers=16, spread=10.0, replications=8, n=10_000) -> Table:
     """Hedged requests at servers that queue: P99 of the response time and the extra work, by what the copy does."""
     rows = []
     for load in loads:
         runs = [_hedged_runs(load, servers, Task(spread).law, seed, n) for seed in range(replications)]
-        plain, *hedged = zip(*runs, strict=True)
-        rows.append((f"{load:.0%}", _p99(plain).brief, *map(_hedged_cell, hedged)))
-    head = (
-        "load",
-        "no copies",
-        "the loser is called off",
-        "both run to the end",
-        "called off; the copy is as long",
-    )
+        for copies, column in zip(COPIES, zip(*runs, strict=True), strict=True):
+            rows.append((f"{load:.0%}", copies, *_hedged_cells(column)))
+    head = ("load", "copies", "P99 response (ms)", "sent twice", "work added")
     caption = (
-        f"P99 of the response time in ms, and work added. {servers} servers with a queue each; one task: median "
-        f"{MEDIAN_MS:g} ms, P99 {MEDIAN_MS * spread:g} ms. Copy after P95 of the unhedged response time. 95% intervals from "
-        f"{replications} runs of {n * 9 // 10:,} requests, the same random numbers in each column. † Copies still rise when "
-        "the runs end: no steady state."
+        f"{servers} servers with a queue each; one task: median {MEDIAN_MS:g} ms, P99 {MEDIAN_MS * spread:g} ms. Copy after "
+        f"P95 of the unhedged response time. 95% intervals from {replications} runs of {n * 9 // 10:,} requests, the same "
+        "random numbers in every row. † Copies still rise when the runs end: no steady state, P99 grows with the run."
     )
     return Table(head, tuple(rows), caption)
 
 
 def _hedged_runs(load, servers, law, seed, n) -> list[simulate.Hedged]:
-    """The same requests without copies, and with three kinds of copies."""
+    """The same requests with each kind of COPIES."""
     rng = np.random.default_rng([4, seed])
     arrival = workload.poisson(rng, servers * load / law.mean, n)
     work, other, u = law.sample(rng, n), law.sample(rng, n), rng.random((n, 2))
@@ -770,13 +769,19 @@ def _hedged_runs(load, servers, law, seed, n) -> list[simulate.Hedged]:
     return [plain, *hedged]
 
 
-def _p99(runs) -> Estimate:
-    """P99 of the response time in ms; the first tenth of each run, after an empty start, is left out."""
-    return quantile_replications([run.log.response[len(run.log) // 10 :] for run in runs], 0.99)
-
-
-def _hedged_cell(runs) -> str:
-    half = len(runs[0].log) // 2
-    early, late = (sum(run.copied[part].sum() for run in runs) for part in (np.s_[:half], np.s_[half:]))
-    extra = np.mean([run.extra_load for run in runs])
-    return f"{_p99(runs).brief},  {extra:+.1%}{' †' if late > 1.5 * early else ''}"
+def _hedged_cells(runs) -> tuple[str, str, str]:
+    """P99 of the response time, share sent twice, work added; the first tenth, after an empty start, is left out."""
+    n = len(runs[0].log)
+    p99 = quantile_replications([run.log.response[n // 10 :] for run in runs], 0.99)
+    if not any(run.copied.any() for run in runs):
+        return p99.brief, "", ""
+    early, late = (sum(run.copied[part].sum() for run in runs) for part in (np.s_[: n // 2], np.s_[n // 2 :]))
+    twice, extra = (
+        mean_replications([100 * x for x in values])
+        for values in ([run.copied.mean() for run in runs], [run.extra_load for run in runs])
+    )
+    return (
+        p99.brief + " †" * bool(late > 1.5 * early),
+        f"{twice.value:.1f} ± {twice.half_width:.1f}%",
+        f"{extra.value:+.1f} ± {extra.half_width:.1f}%",
+    )

@@ -228,7 +228,7 @@ lesson.hedging()
 # - **Call off the loser.** Then the copies cost next to nothing: the slow task that is stopped saves more than the copy takes.
 # - If **both run to the end**, the copies add 5% at light load. At 80% load they make queues, queues make copies, and the
 #   system tips over.
-# - If the *request* is slow and not the server, its copy is just as long (last column). It may escape a long queue, but
+# - If the *request* is slow and not the server, its copy is just as long (last rows). It may escape a long queue, but
 #   not its own work: hedging a long answer buys less and costs more.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
