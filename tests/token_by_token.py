@@ -138,14 +138,15 @@ def serve_pool(requests, pool, u, admitted, admission, decode_only=False):
     engine = pool.engine
     chunked = (engine.chunk_tokens or engine.token_budget) is not None and not decode_only
     engines = [PlainEngine(engine, chunked) for _ in range(pool.engines)]
-    latest = -1
+    latest, turn = -1, -1
     for k, request in enumerate(requests):
         for one in engines:
             one.run_until(request.arrival)
         if not admitted[k]:
             continue
+        turn += 1
         if pool.router == "round_robin":
-            e = k % pool.engines
+            e = turn % pool.engines
         elif pool.router == "random":
             e = int(u[k] * pool.engines)
         else:

@@ -101,9 +101,8 @@ class Engine:
             raise ValueError("prompt_tokens is empty; give the tokens of at least one request.")
         written = output - 1  # by decoding; the first token comes from the prefill
         context = prompt * written + output * written / 2
-        decode = (
-            self.step_s / self.slots + self.per_sequence_s
-        ) * written + self.per_context_token_s * context
+        per_token = self.step_s / self.slots + self.per_sequence_s
+        decode = per_token * written + self.per_context_token_s * context
         return float(1 / np.mean(self.prefill_s + self.per_prompt_token_s * prompt + decode))
 
 
@@ -112,7 +111,7 @@ class Pool:
     """Several equal engines behind a router, which sends each request on when it arrives.
 
     router  "round_robin"; "random", by the uniforms `u` given to `serve`; or "least_loaded": the engine with the
-            fewest requests inside, ties in turn
+            fewest requests inside, the next in turn where several have
     """
 
     engine: Engine
@@ -272,30 +271,27 @@ def _split(system, arrival, prompt, output, u, allowed, admission):
     _check_room(system.decode, prompt, output)
     served = _pool(system.prefill, arrival, prompt, np.ones_like(output), u, allowed, admission)
     engines = getattr(system.prefill, "engines", 1)
+    ready = served.first + (system.transfer_s + system.transfer_per_token_s * prompt)
     k = np.flatnonzero((served.engine >= 0) & (output > 1))
-    k = k[np.argsort(served.first[k] + _transfer(system, prompt[k]), kind="stable")]
-    first = served.first[k]
+    k = k[np.argsort(ready[k], kind="stable")]
     decode = _pool(
         system.decode,
-        first + _transfer(system, prompt[k]),
+        ready[k],
         prompt[k],
         output[k],
         None if u is None else (u[k] * engines) % 1,  # what the first choice has not used is uniform again
         np.ones(len(k), bool),
         None,
-        first,
+        delivered=served.first[k],
     )
-    served.finish[k] = decode.finish
-    served.longest[k] = decode.longest
-    served.preemptions[k] += decode.preemptions
-    served.engine[k] = decode.engine + engines
+    columns = (served.finish, served.longest, served.engine, served.preemptions)
+    finish, longest, engine, preemptions = (column.copy() for column in columns)
+    finish[k] = decode.finish
+    longest[k] = decode.longest
+    engine[k] = decode.engine + engines
+    preemptions[k] += decode.preemptions
     decode.decoding.stretches["engine"] += engines
-    served.decoding = decode.decoding
-    return served
-
-
-def _transfer(split, prompt):
-    return split.transfer_s + split.transfer_per_token_s * prompt
+    return _Served(served.start, served.first, finish, longest, engine, preemptions, decode.decoding)
 
 
 def _pool(system, arrival, prompt, output, u, allowed, admission, delivered=None):
@@ -312,7 +308,7 @@ def _pool(system, arrival, prompt, output, u, allowed, admission, delivered=None
         rank = np.empty_like(by_rank)
         rank[by_rank] = np.arange(n)
     chunked = (engine.chunk_tokens or engine.token_budget) is not None and delivered is None
-    homes = np.where(allowed, _homes(pool, n, u), _REFUSED)
+    homes = np.where(allowed, _homes(pool, allowed, u), _REFUSED)
     watched = admission is not None or bool((homes == _LEAST_LOADED).any())
     door = admission or Admission()
     inputs = [
@@ -336,22 +332,23 @@ def _pool(system, arrival, prompt, output, u, allowed, admission, delivered=None
             *(float(door.max_kv_share * engine.kv_tokens), float(door.max_p99_ttft_s), float(door.recent_s)),
         ),
     ]
-    # Compiling this kernel takes ten seconds, the first time.
+    # Compiling this kernel takes several seconds the first time, so it must be worth it.
     work = n * (pool.engines if watched else 1) // 5
-    *columns, (stretches, cut_short, pauses) = simulate._run(
-        engine_kernel.serve, work, inputs, [float] * 5 + [int] * 4, [n] * 9
+    *columns, (stretches, cut_short, (paused, pauses)) = simulate._run(
+        engine_kernel.serve, work, inputs, [float] * 4 + [int] * 4, [n] * 8
     )
-    start, first, finish, longest, token_at, joined, ended, preemptions, served_by = columns
+    start, first, finish, token_at, joined, ended, preemptions, served_by = columns
     # Visits to the batch: those that lasted to the end, then those cut short.
     request, joined, ended, token_at = (
         np.concatenate([whole[served_by >= 0], cut.astype(whole.dtype)])
         for whole, cut in zip((np.arange(n), joined, ended, token_at), cut_short, strict=True)
     )
     decoding = Decoding.of(
-        stretches, engine.per_context_token_s, request, served_by[request], joined, ended, token_at, pauses
+        *(stretches, engine.per_context_token_s),
+        *(request, served_by[request], joined, ended, token_at),
+        *(paused.astype(int), pauses),
     )
-    decoding.raise_longest(longest)
-    return _Served(start, first, finish, longest, served_by, preemptions, decoding)
+    return _Served(start, first, finish, decoding.longest_gaps(n), served_by, preemptions, decoding)
 
 
 def _check_room(system, prompt, output):
@@ -364,14 +361,14 @@ def _check_room(system, prompt, output):
         )
 
 
-def _homes(pool, n, u):
+def _homes(pool, allowed, u):
     """The engine of each request, or that the least loaded one is to be found when it arrives."""
     if pool.engines == 1:
-        return np.zeros(n, int)
+        return np.zeros(len(allowed), int)
     if pool.router == "round_robin":
-        return np.arange(n) % pool.engines
+        return (np.cumsum(allowed) - 1) % pool.engines
     if pool.router == "least_loaded":
-        return np.full(n, _LEAST_LOADED)
+        return np.full(len(allowed), _LEAST_LOADED)
     if u is None:
         raise ValueError("router 'random' chooses at random; give u, one uniform number per request.")
     return (u * pool.engines).astype(int)

@@ -20,7 +20,7 @@ class Decoding:
     request    (v,) the request of each visit: a stay in the batch, to the end or until a preemption
     low, high  (v,) it decoded in the stretches low <= s < high
     token_at   (v,) in s, when its latest token before them was written
-    pauses     in s, from preemption to the next token
+    paused, pauses  (p,) requests, and times in s from the last token before a preemption to the next one
     """
 
     stretches: np.ndarray
@@ -28,26 +28,23 @@ class Decoding:
     low: np.ndarray
     high: np.ndarray
     token_at: np.ndarray
+    paused: np.ndarray
     pauses: np.ndarray
 
     @classmethod
-    def of(cls, stretches, per_context_token_s, request, engine, joined, ended, token_at, pauses):
-        """From the kernel's columns, where the stretches of the engines are mixed and `joined` counts by engine."""
-        rows = np.zeros(len(stretches[0]), STRETCH)
-        for name, column in zip(
-            ("engine", "begin_s", "steps", "sequences", "kv_tokens", "step_s"), stretches, strict=True
-        ):
+    def of(cls, columns, per_context_token_s, request, engine, joined, ended, token_at, paused, pauses):
+        """From what the kernel says: its stretches are not sorted by engine, and `joined` counts by engine."""
+        rows = np.zeros(len(columns[0]), STRETCH)
+        names = ("engine", "begin_s", "steps", "sequences", "kv_tokens", "step_s")
+        for name, column in zip(names, columns, strict=True):
             rows[name] = column
         rows["growth_s"] = per_context_token_s * rows["sequences"]
         rows = rows[np.argsort(rows["engine"], kind="stable")]
-        begin = np.searchsorted(rows["engine"], engine)
         some = joined < ended
-        decoding = cls(
-            rows, request[some], (begin + joined)[some], (begin + ended)[some], token_at[some], pauses
-        )
-        end = rows["begin_s"] + (
-            rows["steps"] * rows["step_s"] + rows["growth_s"] * (rows["steps"] * (rows["steps"] - 1) // 2)
-        )
+        low, high = np.searchsorted(rows["engine"], engine) + (joined, ended)
+        decoding = cls(rows, request[some], low[some], high[some], token_at[some], paused, pauses)
+        pairs = rows["steps"] * (rows["steps"] - 1) // 2
+        end = rows["begin_s"] + (rows["steps"] * rows["step_s"] + rows["growth_s"] * pairs)
         stood = decoding.stayed[1:] > 0  # somebody was there before and has waited
         rows["stall_s"][1:][stood] = (rows["begin_s"][1:] - end[:-1])[stood]
         return decoding
@@ -64,11 +61,14 @@ class Decoding:
         last = np.where(rows["steps"] > 1, rows["step_s"] + rows["growth_s"] * (rows["steps"] - 1), 0)
         return of_newcomer, rows["stall_s"] + rows["step_s"], last
 
-    def raise_longest(self, longest):
-        """Raises longest[k] to the longest gap of request k, in s."""
+    def longest_gaps(self, n):
+        """The longest gap of each of n requests in s, 0 where there is none."""
         of_newcomer, of_stayed, last = self._first_gaps()
         later = _range_max(np.maximum(of_stayed, last), self.low + 1, self.high)
+        longest = np.zeros(n)
         np.maximum.at(longest, self.request, np.maximum.reduce([of_newcomer, last[self.low], later]))
+        np.maximum.at(longest, self.paused, self.pauses)
+        return longest
 
     def gaps(self):
         """Every gap in s, and how often it occurred."""

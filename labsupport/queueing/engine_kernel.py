@@ -9,7 +9,7 @@ import numpy as np
 
 def serve(
     arrival, prompt, output, rank, by_rank, home, written, unread, delivered, engines, costs, limits, door,
-    start, first, finish, longest, token_at, joined, ended, preempted, engine,
+    start, first, finish, token_at, joined, ended, preempted, engine,
 ):  # fmt: skip
     """Engines with continuous batching, from one event to the next. `engine.py` says what they do.
 
@@ -24,7 +24,7 @@ def serve(
 
     Request k decodes in the stretches joined[k] <= s < ended[k] of its engine; token_at[k] is when its latest token
     before these was written. Returns the columns of all stretches that decode, then of all stays in the batch that
-    preemption cut short, and the pauses after which these went on.
+    preemption cut short, and of the pauses from there to the next token.
     """
     total = len(arrival)
     step_s, sequence_s, context_s, prefill_s, prompt_s = costs
@@ -45,7 +45,8 @@ def serve(
     states = [(0.0, 0, 0, 0, 0, 0, 0, -1, 0, 0.0, 0, 0)] * engines
     s_engine, s_steps, s_sequences, s_kv = [0][:0], [0][:0], [0][:0], [0][:0]
     s_begin, s_step = [0.0][:0], [0.0][:0]
-    c_request, c_joined, c_ended, c_token_at, pauses = [0][:0], [0][:0], [0][:0], [0.0][:0], [0.0][:0]
+    c_request, c_joined, c_ended, c_token_at = [0][:0], [0][:0], [0][:0], [0.0][:0]
+    p_request, p_pause = [0][:0], [0.0][:0]
     done = [0][:0]  # requests whose prompt is read to its end in the next step
     latest = engines - 1  # the engine that got the last request
 
@@ -56,7 +57,6 @@ def serve(
             engine[i] = -1
             start[i] = first[i] = inf
             finish[i] = arrival[i]
-            longest[i] = 0.0
         elif not watched:
             members[home[i]].append(i)
 
@@ -148,7 +148,6 @@ def serve(
                                 start[k] = now
                             if unread[k] == 0:
                                 token_at[k] = first[k] = delivered[k]
-                                longest[k] = 0.0
                                 joined[k] = stretches
                                 heappush(batch, turn + (output[k] - written[k]) * total + k)
                                 active += 1
@@ -223,13 +222,12 @@ def serve(
                 for k in done:
                     if written[k] == 0:
                         first[k] = now
-                        longest[k] = 0.0
                         if guarded:
                             first_times[e].append(now)
                             ttfts[e].append(now - arrival[k])
                     else:
-                        longest[k] = max(longest[k], now - token_at[k])
-                        pauses.append(now - token_at[k])
+                        p_request.append(k)
+                        p_pause.append(now - token_at[k])
                     token_at[k] = now
                     joined[k] = stretches
                     written[k] += 1
@@ -271,7 +269,6 @@ def serve(
                 engine[i] = -1
                 start[i] = first[i] = inf
                 finish[i] = until
-                longest[i] = 0.0
                 continue
         engine[i] = chosen
         members[chosen].append(i)
@@ -281,7 +278,7 @@ def serve(
         np.array(s_step),
     )  # fmt: skip
     cut_short = (np.array(c_request), np.array(c_joined), np.array(c_ended), np.array(c_token_at))
-    return stretch, cut_short, np.array(pauses)
+    return stretch, cut_short, (np.array(p_request), np.array(p_pause))
 
 
 def token_bucket(arrival, cost, rate, burst, admitted):
