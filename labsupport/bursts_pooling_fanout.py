@@ -118,7 +118,7 @@ class _Race:
 
 @lru_cache(maxsize=2)
 def _logs(servers, utilisation, scv, seed):
-    return routed_runs(servers, utilisation, scv, seed, min(max(600 * servers, 3000), 15_000))
+    return routed_runs(servers, utilisation, scv, seed, min(max(600 * servers, 5000), 15_000))
 
 
 def _race(servers, utilisation, service, routing, seed) -> _Race:
@@ -145,15 +145,16 @@ def _pooling_picture(figure):
     idle = below.fill_between([0], [0], color=style.SKY, lw=0)
     rows = np.arange(len(simulate.POLICIES))[::-1]
     bottom.set_yticks(rows, [SHORT[p] for p in simulate.POLICIES])
-    bottom.set(ylim=(-0.6, 4.6), xlabel="mean waiting time (mean service times)")
+    bottom.set_ylim(-0.6, 4.6)
+    bottom.set_xlabel("mean waiting time (mean service times);   black mark: long run, by formula, if known")
     bottom.grid(visible=False)
     bars = bottom.barh(rows, 0.0, height=0.62, color=style.PALE)
-    marks = bottom.plot([], [], "|", color=style.INK, ms=19, mew=2.5)[0]
-    values = [bottom.text(0, y, "", va="center", fontsize=12) for y in rows]
-    corner = dict(transform=bottom.transAxes, ha="right", va="bottom", fontsize=12)
-    bottom.text(0.99, 0.13, "black mark: long run, by formula, if known", **corner)
-    note = bottom.text(0.99, 0.02, "", color=style.PURPLE, **corner)
-    bottom.set_title("The same requests in each row (one run, counted: no intervals)")
+    marks = bottom.plot([], [], "|", color=style.INK, ms=18, mew=2.5)[0]
+    beside = bottom.get_yaxis_transform()  # x in axes, y in rows
+    values = [bottom.text(0.7, y, "", va="center", transform=beside) for y in rows]
+    corner = dict(ha="right", va="bottom", fontsize=12, transform=bottom.transAxes)
+    note = bottom.text(1, 1.04, "", color=style.PURPLE, **corner)
+    bottom.set_title("The same requests in each row (counted: no intervals)")
     title = above.set_title(" ")
 
     def move(race: _Race) -> str:
@@ -171,15 +172,15 @@ def _pooling_picture(figure):
         if bottom.get_xlim() != (0, limit):
             bottom.set_xlim(0, limit)
         marks.set_data([x for x, _ in known], [y for _, y in known])
-        for bar, text, (policy, value), exact in zip(bars, values, mean.items(), formula, strict=True):
+        for bar, text, (policy, value) in zip(bars, values, mean.items(), strict=True):
             bar.set(width=value, color=style.BLUE if policy == race.routing else style.PALE)
             several = policy != "shared" and race.servers > 1 and mean["shared"] > 0
             times = f"  =  {_number(value / mean['shared'])} × shared" if several else ""
-            text.set(x=max(value, exact or 0) + 0.012 * limit, text=_number(value) + times)
+            text.set_text(_number(value) + times)
         share, name = race.wasted, SHORT[race.routing]
         wasted = "never" if share < 1e-6 else f"{share:.0%} of the time"
         title.set_text(f"{name}: a request waits while a server is idle: {wasted}")
-        short = "this run is too short to get there" if race.too_short else ""
+        short = "too short for the long run" if race.too_short else ""
         note.set_text(short)
         each = ", ".join(f"{SHORT[p]} {_number(value)}" for p, value in mean.items())
         return (
@@ -200,27 +201,22 @@ def pooling(**setting) -> Explorer:
         choice("routing", "routing", ROUTING),
     ]
     return Explorer("bursts_pooling_fanout.pooling", controls, _race, _pooling_picture, sample=True,
-                    size=(9, 5.2), setting=setting)  # fmt: skip
+                    size=(9, 4.8), setting=setting)  # fmt: skip
 
 
 def routing(servers=8, utilisation=0.8, replications=20, n=10_000) -> Table:
     """Five routing policies on common random numbers, with intervals on the differences."""
-    warm_up = n // 5
-    waits, wasted = {p: [] for p in simulate.POLICIES}, {p: [] for p in simulate.POLICIES}
+    warm_up, waits = n // 5, {policy: [] for policy in simulate.POLICIES}
     for seed in range(replications):
         for policy, log in routed_runs(servers, utilisation, 1.0, seed, n).items():
             waits[policy].append(log.wait[warm_up:].mean())
-            window = log.arrival[warm_up], log.arrival[-1]
-            wasted[policy].append(statistics.idle_while_waiting(log, servers, *window))
     rows, above = [], None
     for policy, mine in waits.items():
         change = paired(waits[above], mine).brief if above else ""
         exact = long_run_wait(policy, servers, utilisation)
-        share = mean_replications([100 * x for x in wasted[policy]])
-        waste = f"{share.value:.0f} ± {share.half_width:.1f}%" if share.value else "never"
-        rows.append((SHORT[policy], mean_replications(mine).brief, change, exact or "–", waste))
+        rows.append((SHORT[policy], mean_replications(mine).brief, change, exact or "–"))
         above = policy
-    head = ("routing", "mean wait", "change from above", "formula", "waits while a server is idle")
+    head = ("routing", "mean wait", "change from above", "formula")
     caption = (
         f"{servers} servers, ρ = {utilisation:g}, times in mean service times. 95% intervals from {replications} runs of "
         f"{n - warm_up:,} requests; every policy got the same ones, so the changes are paired."
@@ -536,12 +532,12 @@ def replays(three: Traces, replications=20) -> list[Replay]:
     rng = np.random.default_rng(4)
     busy, light = 0.7, 0.1  # load of the traces as recorded
     cases = (
-        ("conversation, as recorded", chat, chat.arrival, busy),
-        ("its gaps shuffled", chat, _shuffled(chat, rng), busy),
-        ("code, as recorded", program, program.arrival, light),
-        ("its silences cut to 5 s", program, _cut_silences(program, 5.0), light),
-        ("Mooncake, as recorded", kimi, kimi.arrival, busy),
-        ("moved within its ticks", kimi, kimi.without_ticks(_TICK, rng).arrival, busy),
+        ("conversation", chat, chat.arrival, busy),
+        ("gaps shuffled", chat, _shuffled(chat, rng), busy),
+        ("code", program, program.arrival, light),
+        ("silences cut to 5 s", program, _cut_silences(program, 5.0), light),
+        ("Mooncake", kimi, kimi.arrival, busy),
+        ("ticks spread out", kimi, kimi.without_ticks(_TICK, rng).arrival, busy),
     )
     return [replay(name, arrival, load / trace.rate, replications) for name, trace, arrival, load in cases]
 
@@ -748,7 +744,7 @@ def hedging(loads=(0.2, 0.5, 0.8), servers=16, spread=10.0, replications=8, n=10
         runs = [_hedged_runs(load, servers, Task(spread).law, seed, n) for seed in range(replications)]
         for copies, column in zip(COPIES, zip(*runs, strict=True), strict=True):
             rows.append((f"{load:.0%}", copies, *_hedged_cells(column)))
-    head = ("load", "copies", "P99 response (ms)", "sent twice", "work added")
+    head = ("load", "copies", "P99 response (ms)", "work added")
     caption = (
         f"{servers} servers with a queue each; one task: median {MEDIAN_MS:g} ms, P99 {MEDIAN_MS * spread:g} ms. Copy after "
         f"P95 of the unhedged response time. 95% intervals from {replications} runs of {n * 9 // 10:,} requests, the same "
@@ -769,19 +765,12 @@ def _hedged_runs(load, servers, law, seed, n) -> list[simulate.Hedged]:
     return [plain, *hedged]
 
 
-def _hedged_cells(runs) -> tuple[str, str, str]:
-    """P99 of the response time, share sent twice, work added; the first tenth, after an empty start, is left out."""
+def _hedged_cells(runs) -> tuple[str, str]:
+    """P99 of the response time, work added; the first tenth, after an empty start, is left out of P99."""
     n = len(runs[0].log)
     p99 = quantile_replications([run.log.response[n // 10 :] for run in runs], 0.99)
-    if not any(run.copied.any() for run in runs):
-        return p99.brief, "", ""
     early, late = (sum(run.copied[part].sum() for run in runs) for part in (np.s_[: n // 2], np.s_[n // 2 :]))
-    twice, extra = (
-        mean_replications([100 * x for x in values])
-        for values in ([run.copied.mean() for run in runs], [run.extra_load for run in runs])
-    )
-    return (
-        p99.brief + " †" * bool(late > 1.5 * early),
-        f"{twice.value:.1f} ± {twice.half_width:.1f}%",
-        f"{extra.value:+.1f} ± {extra.half_width:.1f}%",
-    )
+    if not early:
+        return p99.brief, ""
+    extra = mean_replications([100 * run.extra_load for run in runs])
+    return f"{p99.brief}{' †' if late > 1.5 * early else ''}", f"{extra.value:+.1f} ± {extra.half_width:.1f}%"

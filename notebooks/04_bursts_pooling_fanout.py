@@ -59,8 +59,8 @@ lesson.pooling()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask before each routing: better or worse, by how much? Setting 3: with constant service times the servers of a shared
-# queue fall free in turn, so round robin sends each request where the shared queue would. With the heavy-tailed service
-# times nothing but the shared queue helps much at high load: a queue behind a long request cannot be seen by counting.
+# queue fall free in turn, so round robin sends each request where the shared queue would. With heavy-tailed service times
+# round robin is hardly better than random: it spreads the requests evenly, but not the work. JSQ still comes close.
 # The run is short (a few thousand requests), so its waits lie beside the long-run marks; "New sample" shows by how much.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
