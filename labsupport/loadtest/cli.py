@@ -172,6 +172,9 @@ def report(log, url):
         if len(values):
             lines += [title, f"  mean  {mean_batches(values)}"]
             lines += [f"  P{100 * p:.0f}   {quantile(values, p)}" for p in (0.5, 0.95, 0.99)]
+    lines.append(
+        "Quantile intervals take requests as independent; those of one queue are not: repeat the run."
+    )
     return "\n".join(lines)
 
 
