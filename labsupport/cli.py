@@ -117,6 +117,34 @@ def data(parser: argparse.ArgumentParser) -> Run:
     return run
 
 
+@command("grade", "grade the submissions of a class")
+def grade(parser: argparse.ArgumentParser) -> Run:
+    from datetime import datetime
+
+    parser.add_argument("lesson", help="number or name of the exercise, such as 01")
+    parser.add_argument("submissions", metavar="SUBMISSIONS", help="folder or .zip with what was handed in")
+    parser.add_argument("--out", default="grades", help="folder for the reports (default: grades)")
+    parser.add_argument("--private", metavar="DIR", help="your own folder: roster.csv, salt, hidden cases")
+    parser.add_argument("--roster", metavar="FILE", help="another list of students, as CSV")
+    parser.add_argument("--solutions", metavar="DIR", help="folder of solutions (default: the course's)")
+    parser.add_argument("--due", type=datetime.fromisoformat, help="for late days, such as 2025-03-01T18:00")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once (default: cores)")
+    parser.add_argument("--dask", metavar="ADDRESS", help="grade on this Dask cluster, such as tcp://host:8786")
+    parser.add_argument("--cell-seconds", type=float, default=30, help="for a cell or question (default: 30)")
+    parser.add_argument("--seconds", type=float, default=300, help="for a whole submission (default: 300)")
+    parser.add_argument("--memory", type=float, default=3, metavar="GB", help="for a submission (default: 3)")
+    parser.add_argument("--fresh", action="store_true", help="run again what has been run already")
+    parser.add_argument("--unsafe-no-sandbox", action="store_true", help="only if you trust every submission")
+    parser.epilog = "Run it again after an interruption or a corrected case: only what changed runs again."
+
+    def run(args: argparse.Namespace) -> int:
+        from labsupport.grading import console
+
+        return console.grade(args)
+
+    return run
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse whose complaints are one sentence."""
 

@@ -33,7 +33,7 @@ import math
 import re
 import tomllib
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
@@ -142,6 +142,27 @@ def read(path: Path) -> Spec:
                 f"{mine[0].where}: question {q!r} has no public case, so its check has nothing to say"
             )
     return spec
+
+
+def extended(spec: Spec, path: Path) -> Spec:
+    """`spec` with the cases and mistakes of another file for its questions; hidden unless `public = true`.
+
+    Raises ValueError, in one sentence with file and line, as `read` does.
+    """
+    where = f"{path.parent.name}/{path.name}"
+    try:
+        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{where}: {error}") from None
+    _keys(table, {"case", "mistake"}, where)
+    rows = [({"public": False, **row}, at) for row, at in _rows(table, "case", text, where)]
+    more = tuple(_case(row, at) for row, at in rows)
+    wrong = tuple(_mistake(row, at) for row, at in _rows(table, "mistake", text, where))
+    for item in (*more, *wrong):
+        if item.q not in spec.questions:
+            raise ValueError(f"{item.where}: {spec.stem} has no question {item.q!r}; choose from {spec.questions}")
+    return replace(spec, cases=spec.cases + more, mistakes=spec.mistakes + wrong)
 
 
 # -- personal variants ------------------------------------------------------------------------------

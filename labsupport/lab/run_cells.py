@@ -37,11 +37,7 @@ def read_cells(path: Path) -> list[str]:
     text = text.replace("\r\n", "\n")
     try:
         if path.suffix == ".py":
-            import jupytext
-
-            return [
-                cell.source for cell in jupytext.reads(text, "py:percent").cells if cell.cell_type == "code"
-            ]
+            return _percent_cells(text)
         # Not by nbformat: it takes a second to import, and refuses what Jupyter opens.
         notebook = json.loads(text)
         sheets = notebook.get(
@@ -52,6 +48,17 @@ def read_cells(path: Path) -> list[str]:
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:120]
         raise ValueError(f"{path.name} is no notebook that can be read ({reason}).") from None
+
+
+def _percent_cells(text: str) -> list[str]:
+    """Sources of the code cells of a .py file; as jupytext reads them, which takes two seconds to import."""
+    text = re.sub(r"\A# ---\n(#.*\n)*?# ---\n", "", text)
+    parts = re.split(r"^# ?%%(.*)$", text, flags=re.MULTILINE)
+    cells = [parts[0]]
+    for mark, source in zip(parts[1::2], parts[2::2], strict=True):
+        if not re.search(r"\[(markdown|md|raw)\]", mark):
+            cells.append(source)
+    return [cell.strip("\n") for cell in cells if cell.strip()]
 
 
 def main(path: Path, cell_seconds: float) -> None:
@@ -67,12 +74,12 @@ def main(path: Path, cell_seconds: float) -> None:
     except ValueError as error:
         return say(unreadable=str(error))
     check.held = True
-    shell = _shell()
+    shell = new_shell()
     for i, cell in enumerate(cells, 1):
-        named = f"code cell {i} ({_first_line(cell)})"
+        named = f"code cell {i} ({first_line(cell)})"
         say(doing=named)
         try:
-            with _alarm(cell_seconds):
+            with alarm(cell_seconds):
                 ran = shell.run_cell(cell, store_history=False)
             error = ran.error_before_exec or ran.error_in_exec
         except BaseException as stopped:
@@ -87,7 +94,7 @@ def main(path: Path, cell_seconds: float) -> None:
     for stem in stems:
         for question in check.questions(stem):
             say(doing=f"question {question}")
-            with _alarm(cell_seconds):
+            with alarm(cell_seconds):
                 report = check.Check(stem).report(question, shell.user_ns)
             say(lines=[asdict(line) for line in report.lines])
     say(finished=True)
@@ -102,7 +109,8 @@ def _take_stdout():
     return out
 
 
-def _shell():
+def new_shell():
+    """IPython without a history and without windows."""
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
@@ -116,7 +124,8 @@ def _shell():
 
 
 @contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
+def alarm(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in what runs longer than `seconds`, where there are alarms."""
     if not hasattr(signal, "setitimer"):
         yield
         return
@@ -132,7 +141,8 @@ def _alarm(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _first_line(cell: str) -> str:
+def first_line(cell: str) -> str:
+    """What a cell is called when it is spoken of."""
     line = next((line.strip() for line in cell.splitlines() if line.strip() and not line.startswith("#")), "")
     return line if len(line) <= 50 else line[:49] + "…"
 
