@@ -128,6 +128,11 @@ def test_control_needs_a_step_and_a_start_it_has():
         choice("order", "order", ["fcfs"], "lifo")
 
 
+def test_positions_of_a_log_slider_stay_between_its_ends():
+    values = slider("cap", "largest batch", "", 1, 128, 32, per_decade=20).values
+    assert values[0] == 1 and values[-1] == 128 and 32 in values and len(values) > 25
+
+
 def test_table_reads_the_same_as_text_and_html():
     t = Table(("system", "L"), (("M/M/1", 4.0), ("<b>", 1 / 3)), "No intervals: exact.")
     assert str(t) == "system  L\nM/M/1   4\n<b>     0.3333\nNo intervals: exact."

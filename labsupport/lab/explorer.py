@@ -82,7 +82,7 @@ def slider(name, label, unit, low, high, start, *, step=None, per_decade=None, v
     elif per_decade is not None:
         digits = 2 if per_decade <= 20 else 3  # round numbers are easier to read aloud
         raw = np.geomspace(low, high, round(per_decade * math.log10(high / low)) + 1)
-        values = [float(f"{x:.{digits}g}") for x in raw]
+        values = [float(f"{x:.{digits}g}") for x in raw[1:-1]]  # the ends stay: 128 would become 130
     positions = {round(x) if whole else float(x) for x in (*values, low, high, start)}
     return Control(name, label, unit, tuple(sorted(positions)), start)
 
