@@ -124,6 +124,7 @@ def _rate_within(server: Server, target_ms: float) -> float:
     return rate
 
 
+_CAPS = (1, 2, 3, 4, 5, 6, 8, 10, 11, 12, 14, 16, 20, 24, 32, 40, 48, 64, 80, 96, 112, 128)
 A, B = Server(5.0, 0.5, 32), Server(20.0, 0.25, 128)
 
 # -- explorer: the timeline -------------------------------------------------------------------------------
@@ -291,7 +292,7 @@ def timeline(**setting) -> Explorer:
     """Explorer: requests that wait and are served in batches, with or without waiting on purpose."""
     controls = [
         slider("rate", "arrival rate λ", "requests/s", 10, 3000, 500, per_decade=20),
-        slider("cap", "largest batch B", "requests", 1, 128, 32, per_decade=20),
+        slider("cap", "largest batch B", "requests", 1, 128, 32, values=_CAPS),
         slider("fixed", "fixed cost a", "ms", 0.5, 50.0, 5.0, per_decade=20),
         slider("per_item", "cost per request β", "ms", 0.05, 5.0, 0.5, per_decade=20),
         slider("timeout", "timeout", "ms", 0, 50, 0, step=1),
@@ -426,7 +427,7 @@ def _ticks(n):
 def curve(**setting) -> Explorer:
     """Explorer: exact latency-throughput curves of A (5 + 0.5 b ms, cap 32) and of B, at one latency target."""
     controls = [
-        slider("cap", "B: largest batch", "requests", 1, 128, 128, per_decade=20),
+        slider("cap", "B: largest batch", "requests", 1, 128, 128, values=_CAPS),
         slider("fixed", "B: fixed cost a", "ms", 1.0, 40.0, 20.0, per_decade=20),
         slider("per_item", "B: cost per request β", "ms", 0.1, 5.0, 0.25, per_decade=20),
         slider("target", "latency target", "ms", 10, 200, 30, step=5),
