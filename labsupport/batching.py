@@ -150,7 +150,7 @@ def _steady(values: np.ndarray, load: float) -> Estimate:
     values = values[len(values) // 10 :]
     if load < _TOO_NEAR:
         return mean_batches(values)
-    reason = "unstable" if load >= 1 else "too near the ceiling for this run"
+    reason = "unstable" if load >= 1 else f"load above {_TOO_NEAR}"
     return Estimate(float(values.mean()), reason=reason)
 
 
@@ -182,7 +182,8 @@ class _Timeline:
         if self.load >= 1:
             return "always"
         if not self.timeout_ms:
-            return f"{100 * self.server.at(self.rate).utilisation:.3g}% (exact)"
+            share = 100 * self.server.at(self.rate).utilisation
+            return f"{share:.3g}% (exact)" if share < 99.95 else "over 99.9% (exact)"
         sizes = self.batch.value, self.batch.high, self.batch.low
         shares = [None if b is None else 100 * busy_share(self.server, self.rate, b) for b in sizes]
         return "% ".join(replace(self.batch, **dict(zip(("value", "low", "high"), shares, strict=True))).brief.split(" ", 1))
@@ -221,12 +222,12 @@ def _timeline_picture(figure):
     from matplotlib.collections import PolyCollection
 
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1.3, 1])
-    figure.get_layout_engine().set(rect=(0.01, 0, 0.98, 1))
+    figure.get_layout_engine().set(rect=(0.03, 0, 0.94, 1))
     top.set(ylabel="request number", ylim=(0, 60))
     bottom.set(xlabel="time (ms)", ylabel="requests\nin the batch", xlim=(0, 100), ylim=(0, 38))
     bottom.set_yticks([0, 16, 32])
     waits = top.hlines([0], [0], [0], color=style.ORANGE)
-    serves = top.hlines([0], [0], [0], color=style.BLUE)
+    serves = top.hlines([0], [0], [0], color=style.BLUE, capstyle="projecting")  # seen however short
     fixed = PolyCollection([], facecolor=style.PALE, edgecolor=style.GREY, lw=0.8)
     items = PolyCollection([], facecolor=style.SKY, edgecolor=style.GREY, lw=0.8)
     bottom.add_collection(fixed, autolim=False)
@@ -237,8 +238,8 @@ def _timeline_picture(figure):
                            transform=bottom.get_yaxis_transform())  # fmt: skip
     style.label(top, 0.985, 0.22, "waiting", style.BROWN, transform=top.transAxes, ha="right")
     style.label(top, 0.985, 0.06, "in service", style.BLUE, transform=top.transAxes, ha="right")
-    head = top.set_title("\n ", pad=6)
-    busy_text = bottom.set_title(" ", pad=6)
+    head = top.set_title("\n ", pad=6, fontsize=12)
+    busy_text = bottom.set_title(" ", pad=6, fontsize=12)
 
     def move(run: _Timeline) -> str:
         log, server = run.log, run.server
@@ -267,18 +268,19 @@ def _timeline_picture(figure):
         cap_line.set_xdata([0, 1] if seen else [])
         cap_text.set(y=server.cap, text=f"cap {server.cap}" if seen else "")
         state = ": unstable, the queue grows" if run.load >= 1 else ""
-        first = f"load {run.load:.2f} of the ceiling {server.ceiling:,.0f}/s{state}   mean batch {run.batch.brief}"
+        first = f"load {run.load:.2g} of the ceiling {server.ceiling:,.0f}/s{state}"
         if run.load >= 1:
-            first = f"load {run.load:.2f} of the ceiling {server.ceiling:,.0f}/s{state}"
-            second = f"the mean over {_REQUESTS:,} requests says more about the length of the run than about the server"
+            second = "a mean would measure the length of the run, not the server"
         elif run.at_once is None:
+            first += f"   mean batch {run.batch.brief}"
             exact = server.response_ms(run.rate)
             second = f"mean response {run.response.brief} ms   exact: {exact:.4g} ms"
         else:
-            second = f"mean response {run.response.brief} ms: longer by {run.longer.brief} ms than without timeout"
+            first += f"   mean batch {run.batch.brief}"
+            second = f"mean response {run.response.brief} ms: longer by {run.longer.brief} than at once"
         head.set_text(f"{first}\n{second}")
         busy = f"server busy {run.busy}"
-        busy_text.set_text(f"one box = one batch (grey: fixed cost, blue: per request)     {busy}")
+        busy_text.set_text(f"box = batch (grey: fixed cost, blue: per request)   {busy}")
         return (
             f"The first {rows} requests at {run.rate:g} per second, served in batches of at most {server.cap} that take "
             f"{server.fixed_ms:g} + {server.per_item_ms:g} b ms, with a timeout of {run.timeout_ms:g} ms; the largest "
@@ -330,7 +332,7 @@ def _per_second(rate: float | None) -> str:
 
 
 def _times(ratio: float) -> str:
-    return f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}"
+    return f"{ratio:.3g}" if ratio < 1.1 else f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}"
 
 
 def _compared(a: float | None, b: float | None) -> str:
@@ -338,24 +340,25 @@ def _compared(a: float | None, b: float | None) -> str:
     if a is None or b is None:
         who = [name for name, rate in (("A", a), ("B", b)) if rate is None]
         return f"{' and '.join(who)} cannot keep the target even when idle"
-    if abs(a / b - 1) < 0.02:
+    if abs(a / b - 1) < 0.003:
         return "A and B carry the same"
     more, less = ("A", "B") if a > b else ("B", "A")
     return f"{more} carries {_times(max(a, b) / min(a, b))} times as much as {less}"
 
 
 def _curve_picture(figure):
-    ax, side = figure.subplots(1, 2, width_ratios=[2.5, 1.35])
+    ax, side = figure.subplots(1, 2, width_ratios=[2.4, 1.4])
+    figure.get_layout_engine().set(rect=(0.02, 0, 0.97, 1))
     side.set_axis_off()
     ax.set(xlim=(0, 2000), ylim=(0, 100), xlabel="throughput (requests/s)", ylabel="mean response time (ms)")
     ax.xaxis.set_major_locator(_ticks(5))
     ax.xaxis.set_major_formatter("{x:,.0f}")
     colours = {"A": style.BLUE, "B": style.VERMILLION}
     target = ax.plot([], [], color=style.INK, ls="--", lw=1.6)[0]
-    target_text = style.label(ax, 0.985, 0, "", ha="right", va="bottom", fontsize=12,
+    target_text = style.label(ax, 1.01, 0, "", va="center", fontsize=12,
                               transform=ax.get_yaxis_transform())  # fmt: skip
     drawn, columns = {}, {}
-    for x, (name, colour) in zip((0.71, 1.02), colours.items(), strict=True):
+    for x, (name, colour) in zip((0.68, 1.04), colours.items(), strict=True):
         drawn[name] = [
             ax.plot([], [], color=colour)[0],
             ax.plot([], [], color=colour, ls=":", lw=1.6)[0],  # ceiling
@@ -368,7 +371,7 @@ def _curve_picture(figure):
         side.text(x, 0.9, name, color=colour, fontsize=16, weight="bold", ha="right")
         columns[name] = [side.text(x, y, "", color=colour, ha="right", fontsize=12) for y in _ROW_HEIGHTS]
     for y, mark in zip(_ROW_HEIGHTS, _MARKS, strict=True):
-        side.text(-0.04, y, mark, fontsize=12)
+        side.text(-0.02, y, mark, fontsize=12)
     head = ax.set_title("\n ")
 
     def move(pair: _Pair) -> str:
@@ -377,7 +380,7 @@ def _curve_picture(figure):
         if (ax.get_xlim()[1], ax.get_ylim()[1]) != (right, high):
             ax.set(xlim=(0, right), ylim=(0, high))
         target.set_data([0, right], [pair.target_ms] * 2)
-        target_text.set(y=pair.target_ms, text=f"target {pair.target_ms:g} ms")
+        target_text.set(y=pair.target_ms, text=f"{pair.target_ms:g} ms")
         rates = pair.rates
         said = []
         for (name, artists), server, rate in zip(drawn.items(), (pair.a, pair.b), rates, strict=True):
@@ -390,8 +393,9 @@ def _curve_picture(figure):
             knee.set_data([knee_rate], [knee_ms])
             met.set_data([] if rate is None else [rate], [] if rate is None else [pair.target_ms])
             drop.set_data([] if rate is None else [rate] * 2, [] if rate is None else [0, pair.target_ms])
-            left = name == "A" if pair.a.ceiling != pair.b.ceiling else True
-            left = server.ceiling <= min(pair.a.ceiling, pair.b.ceiling) and left
+            other = pair.b if name == "A" else pair.a
+            smaller = server.ceiling < other.ceiling or server.ceiling == other.ceiling and name == "A"
+            left = smaller and server.ceiling > 0.06 * right
             text.set(x=server.ceiling + right * (-0.012 if left else 0.012), y=0.985 * high, ha="right" if left else "left")
             values = (
                 f"{server.low_load_ms:.3g} ms",

@@ -188,7 +188,7 @@ def test_timeline_counts_its_batches():
 def test_timeline_says_unstable_from_the_ceiling_on():
     assert "unstable" not in batching.timeline(rate=880, cap=8).alt
     assert "unstable" in batching.timeline(rate=889, cap=8).alt
-    assert "no interval: too near" in batching.timeline(rate=880, cap=8).alt
+    assert "no interval: load above 0.95" in batching.timeline(rate=880, cap=8).alt
     assert "longer by" in batching.timeline(rate=100, timeout=20).alt
 
 
