@@ -118,7 +118,7 @@ class _Race:
 
 @lru_cache(maxsize=2)
 def _logs(servers, utilisation, scv, seed):
-    return routed_runs(servers, utilisation, scv, seed, min(max(600 * servers, 5000), 15_000))
+    return routed_runs(servers, utilisation, scv, seed, min(max(300 * servers, 5000), 12_000))
 
 
 def _race(servers, utilisation, service, routing, seed) -> _Race:
