@@ -15,7 +15,7 @@ import numpy as np
 from .lab import Explorer, Still, Table, predict, recall, slider, style
 from .queueing import simulate, theory, workload
 from .queueing.requestlog import RequestLog
-from .queueing.statistics import Estimate, mean_batches, mean_replications, paired
+from .queueing.statistics import Estimate, mean_batches, mean_replications
 
 # -- a server that takes batches --------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ def _shape(server: Server):
     """
     from scipy.interpolate import CubicSpline
 
-    low, high = (20, 24) if server.cap <= 32 else (8, 10)
+    low, high = (20, 24) if server.cap <= 32 else (8, 9)
     loads = np.concatenate([np.geomspace(0.002, 0.15, low), 1 - np.geomspace(0.77, 0.0005, high)])
     ms = [server.low_load_ms, *(server.response_ms(load * server.ceiling) for load in loads)]
     loads = np.append(0, loads)
@@ -380,7 +380,7 @@ def _curve_picture(figure):
         if (ax.get_xlim()[1], ax.get_ylim()[1]) != (right, high):
             ax.set(xlim=(0, right), ylim=(0, high))
         target.set_data([0, right], [pair.target_ms] * 2)
-        target_text.set(y=pair.target_ms, text=f"{pair.target_ms:g} ms")
+        target_text.set(y=pair.target_ms, text=f"target\n{pair.target_ms:g} ms")
         rates = pair.rates
         said = []
         for (name, artists), server, rate in zip(drawn.items(), (pair.a, pair.b), rates, strict=True):
@@ -571,7 +571,7 @@ def capacities(server=A, batches=(1, 2, 4, 8, 16, 32, 64, 128)) -> Table:
     )
 
 
-def exact_and_simulated(rates=(100, 500, 1000, 1400, 1450, 1480), runs=20, n=20_000) -> Table:
+def exact_and_simulated(rates=(100, 500, 1000, 1400, 1450, 1480), runs=10, n=20_000) -> Table:
     """Server A at six rates: exact mean response and mean batch beside simulated ones."""
     rows = []
     units = [_unit_arrivals(5000 + run, n) for run in range(runs)]
@@ -580,12 +580,12 @@ def exact_and_simulated(rates=(100, 500, 1000, 1400, 1450, 1480), runs=20, n=20_
         response = mean_replications([log.response[n // 10 :].mean() * 1e3 for log in logs])
         batch = mean_replications([1 / np.mean(1 / batch_sizes_of(log)[n // 10 :]) for log in logs])
         exact, rule = A.at(rate), A.mean_batch_if_busy(rate)
-        rows.append((rate, f"{exact.mean_response * 1e3:.5g}", response.brief, f"{exact.mean_batch:.4g}", batch.brief,
+        rows.append((rate, f"{exact.mean_response * 1e3:.4g}", response.brief, f"{exact.mean_batch:.4g}", batch.brief,
                      f"{rule:.4g}"))  # fmt: skip
     return Table(
-        ("λ (1/s)", "mean response (ms), exact", "simulated", "mean batch, exact", "simulated", "aλ/(1 − βλ)"),
+        ("λ (1/s)", "mean response (ms)", "simulated", "mean batch", "simulated", "aλ/(1 − βλ)"),
         tuple(rows),
-        f"{A}. 95% intervals from {runs} runs of {n:,} requests; every rate uses the same unit random numbers.",
+        f"{A}. Exact values, and 95% intervals from {runs} runs of {n:,} requests (same unit random numbers).",
     )
 
 
@@ -597,23 +597,24 @@ def busy_share(server: Server, rate: float, mean_batch: float) -> float:
     return rate * (server.fixed_ms / mean_batch + server.per_item_ms) / 1e3
 
 
-def waiting_on_purpose(timeout_ms=20, rates=(100, 500, 1000, 1400, 1450), runs=20, n=20_000) -> Table:
+def waiting_on_purpose(timeout_ms=20, rates=(100, 500, 1000, 1400, 1450), runs=10, n=20_000) -> Table:
     """Server A with and without a timeout on the same arrivals."""
     rows = []
     units = [_unit_arrivals(5000 + run, n) for run in range(runs)]
     for rate in rates:
         at_once, late = ([_batches(A, unit / rate, wait) for unit in units] for wait in (0, timeout_ms))
-        means = [np.array([log.response[n // 10 :].mean() * 1e3 for log in logs]) for logs in (at_once, late)]
+        means = [np.array([log.response[n // 10 :].mean() for log in logs]) for logs in (at_once, late)]
         sizes = [1 / np.mean(1 / batch_sizes_of(log)[n // 10 :]) for log in late]
         busy = mean_replications([100 * busy_share(A, rate, size) for size in sizes])
-        ratio = mean_replications(means[1] / means[0])
-        rows.append((rate, *(mean_replications(m).brief for m in means), paired(*means).brief, ratio.brief,
-                     f"{100 * A.at(rate).utilisation:.4g}", busy.brief))  # fmt: skip
+        exact = A.at(rate)
+        late_ms, ratio = mean_replications(1e3 * means[1]), mean_replications(means[1] / means[0])
+        rows.append((rate, exact.mean_response * 1e3, late_ms.brief, ratio.brief, f"{100 * exact.utilisation:.4g}",
+                     busy.brief))  # fmt: skip
     return Table(
-        ("λ (1/s)", "at once (ms)", f"wait {timeout_ms} ms (ms)", "longer by (ms)", "ratio", "busy (%): at once", "wait"),
+        ("λ (1/s)", "at once (ms)", f"wait {timeout_ms} ms (ms)", "ratio", "busy (%): at once", "wait"),
         tuple(rows),
-        f"{A}: mean response. 95% intervals from {runs} runs of {n:,} requests, both systems on the same arrivals. "
-        "Busy at once: exact.",
+        f"{A}: mean response. 95% intervals from {runs} runs of {n:,} requests; each ratio is of two systems "
+        "with the same arrivals. No interval: exact.",
     )
 
 
@@ -623,12 +624,16 @@ def run_lengths(seconds=(1, 10, 60), rates=(1400, 1600, 2000), runs=10) -> Table
     for rate in rates:
         units = [_unit_arrivals(7000 + run, int(1.2 * rate * seconds[-1])) for run in range(runs)]
         responses = [(_batches(A, unit / rate), unit / rate) for unit in units]
-        cells = [mean_replications([log.response[arrival < t].mean() for log, arrival in responses]) for t in seconds]
-        rows.append((rate, "below" if rate < A.ceiling else "above", *(_ms_or_s(e) for e in cells)))
+        cells = [
+            mean_replications([log.response[arrival < t].mean() for log, arrival in responses]) for t in seconds
+        ]
+        side = "below" if rate < A.ceiling else "above"
+        rows.append((f"{rate:,} ({side})", *(_ms_or_s(e) for e in cells)))
     return Table(
-        ("λ (1/s)", f"ceiling {A.ceiling:,.0f}/s", *(f"run of {t} s" for t in seconds)),
+        ("λ (1/s)", *(f"run of {t} s" for t in seconds)),
         tuple(rows),
-        f"{A}: mean response time. 95% intervals from {runs} runs; a longer run continues a shorter one.",
+        f"{A}, ceiling {A.ceiling:,.0f}/s: mean response time. 95% intervals from {runs} runs; a longer run "
+        "continues a shorter one.",
     )
 
 

@@ -160,8 +160,8 @@ batching.capacities()
 batching.exact_and_simulated()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The rule of the last column needs a server that never idles: at 100/s it is wrong by half. From 1,000/s on it holds to four
-# digits. At 1,480/s, 97% of the ceiling, 20 runs of 20,000 requests still leave an interval of a few per cent.
+# The rule of the last column needs a server that never idles: at 100/s it gives less than half of the mean batch. From 1,000/s on it holds to four
+# digits. At 1,480/s, 97% of the ceiling, ten runs of 20,000 requests still leave a wide interval.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Break it 1: wait on purpose

@@ -81,7 +81,7 @@ def price_of_waiting(row):
         error = ratios.std(ddof=1) / math.sqrt(len(ratios))
         assert abs(ratios.mean() - claimed) < 4 * error + 0.005  # the claim has two decimals
     table = batching.waiting_on_purpose(rates=(100,), runs=5, n=5_000).rows[0]
-    assert table[4].startswith("2.8")
+    assert table[1] == pytest.approx(7.00953, rel=1e-5) and table[3].startswith("2.8")
 
 
 @claim("T6")
