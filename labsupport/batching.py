@@ -571,6 +571,12 @@ def capacities(server=A, batches=(1, 2, 4, 8, 16, 32, 64, 128)) -> Table:
     )
 
 
+def _narrow(e: Estimate) -> str:
+    """Value ± half the interval with one digit, for tables of many columns."""
+    digits = max(0, -math.floor(math.log10(e.half_width)))
+    return f"{e.value:,.{digits}f} ± {e.half_width:,.{digits}f}"
+
+
 def exact_and_simulated(rates=(100, 500, 1000, 1400, 1450, 1480), runs=10, n=20_000) -> Table:
     """Server A at six rates: exact mean response and mean batch beside simulated ones."""
     rows = []
@@ -580,12 +586,12 @@ def exact_and_simulated(rates=(100, 500, 1000, 1400, 1450, 1480), runs=10, n=20_
         response = mean_replications([log.response[n // 10 :].mean() * 1e3 for log in logs])
         batch = mean_replications([1 / np.mean(1 / batch_sizes_of(log)[n // 10 :]) for log in logs])
         exact, rule = A.at(rate), A.mean_batch_if_busy(rate)
-        rows.append((rate, f"{exact.mean_response * 1e3:.4g}", response.brief, f"{exact.mean_batch:.4g}", batch.brief,
+        rows.append((rate, f"{exact.mean_response * 1e3:.4g}", _narrow(response), f"{exact.mean_batch:.4g}", _narrow(batch),
                      f"{rule:.4g}"))  # fmt: skip
     return Table(
         ("λ (1/s)", "mean response (ms)", "simulated", "mean batch", "simulated", "aλ/(1 − βλ)"),
         tuple(rows),
-        f"{A}. Exact values, and 95% intervals from {runs} runs of {n:,} requests (same unit random numbers).",
+        f"{A}. Exact values, and simulated ones ± half a 95% interval from {runs} runs of {n:,} requests (same unit random numbers).",
     )
 
 
@@ -608,13 +614,13 @@ def waiting_on_purpose(timeout_ms=20, rates=(100, 500, 1000, 1400, 1450), runs=1
         busy = mean_replications([100 * busy_share(A, rate, size) for size in sizes])
         exact = A.at(rate)
         late_ms, ratio = mean_replications(1e3 * means[1]), mean_replications(means[1] / means[0])
-        rows.append((rate, exact.mean_response * 1e3, late_ms.brief, ratio.brief, f"{100 * exact.utilisation:.4g}",
-                     busy.brief))  # fmt: skip
+        rows.append((rate, exact.mean_response * 1e3, _narrow(late_ms), _narrow(ratio),
+                     f"{100 * exact.utilisation:.4g}", _narrow(busy)))  # fmt: skip
     return Table(
         ("λ (1/s)", "at once (ms)", f"wait {timeout_ms} ms (ms)", "ratio", "busy (%): at once", "wait"),
         tuple(rows),
-        f"{A}: mean response. 95% intervals from {runs} runs of {n:,} requests; each ratio is of two systems "
-        "with the same arrivals. No interval: exact.",
+        f"{A}: mean response. ± half a 95% interval from {runs} runs of {n:,} requests; each ratio is of two systems "
+        "with the same arrivals. Without ±: exact.",
     )
 
 
@@ -625,21 +631,16 @@ def run_lengths(seconds=(1, 10, 60), rates=(1400, 1600, 2000), runs=10) -> Table
         units = [_unit_arrivals(7000 + run, int(1.2 * rate * seconds[-1])) for run in range(runs)]
         responses = [(_batches(A, unit / rate), unit / rate) for unit in units]
         cells = [
-            mean_replications([log.response[arrival < t].mean() for log, arrival in responses]) for t in seconds
+            mean_replications([1e3 * log.response[arrival < t].mean() for log, arrival in responses]) for t in seconds
         ]
         side = "below" if rate < A.ceiling else "above"
-        rows.append((f"{rate:,} ({side})", *(_ms_or_s(e) for e in cells)))
+        rows.append((f"{rate:,} ({side})", *(_narrow(e) for e in cells)))
     return Table(
-        ("λ (1/s)", *(f"run of {t} s" for t in seconds)),
+        ("λ (1/s)", *(f"run of {t} s: ms" for t in seconds)),
         tuple(rows),
-        f"{A}, ceiling {A.ceiling:,.0f}/s: mean response time. 95% intervals from {runs} runs; a longer run "
+        f"{A}, ceiling {A.ceiling:,.0f}/s: mean response. ± half a 95% interval from {runs} runs; a longer run "
         "continues a shorter one.",
     )
-
-
-def _ms_or_s(e: Estimate) -> str:
-    unit, factor = ("s", 1) if e.value >= 1 else ("ms", 1e3)
-    return replace(e, value=e.value * factor, low=e.low * factor, high=e.high * factor).brief + f" {unit}"
 
 
 _SCVS = {1: ("SCV 1 (Poisson)", style.BLUE), 4: ("SCV 4", style.GREEN), 16: ("SCV 16", style.PURPLE)}
