@@ -591,7 +591,8 @@ def exact_and_simulated(rates=(100, 500, 1000, 1400, 1450, 1480), runs=10, n=20_
     return Table(
         ("λ (1/s)", "mean response (ms)", "simulated", "mean batch", "simulated", "aλ/(1 − βλ)"),
         tuple(rows),
-        f"{A}. Exact values, and simulated ones ± half a 95% interval from {runs} runs of {n:,} requests (same unit random numbers).",
+        f"{A}. Exact values, and simulated ones ± half a 95% interval from {runs} runs of "
+        f"{n:,} requests (same unit random numbers).",
     )
 
 
