@@ -59,6 +59,8 @@ def serve(
     others = os.environ.get("JUPYTER_CONFIG_PATH")
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, [str(SETTINGS), others]))
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel is this Python, whatever the user's folders hold
+    # The explorers' matrices are small: on a busy machine BLAS threads make a slider wait up to ten times as long.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     token = os.environ.get("JUPYTER_TOKEN") or secrets.token_hex(24)
     obstacle = why_no_browser() if browser else None
     print(*news, f"Your copies of lessons and exercises are in {work}.", sep="\n")
