@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
+import math
 from dataclasses import dataclass
-
 
 _CELL = "text-align:left;white-space:nowrap"
 
@@ -50,3 +50,12 @@ class Table:
             f'<table style="font-size:110%">{caption if self.caption else ""}'
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         )
+
+
+def plus_minus(estimate) -> str:
+    """An `Estimate` as value ± half the length of its interval, for narrow tables: two digits of the latter."""
+    half = estimate.half_width
+    if not half:
+        return f"{estimate.value:.3g}"
+    digits = max(0, 1 - math.floor(math.log10(half)))
+    return f"{estimate.value:,.{digits}f} ± {half:,.{digits}f}"
