@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from .lab import Explorer, Still, Table, choice, slider, style
+from .lab.table import plus_minus
 from .queueing import simulate, theory, workload
 from .queueing.requestlog import RequestLog
 from .queueing.statistics import Estimate, mean_batches, mean_replications
@@ -236,11 +237,11 @@ def population(users=(1, 10, 12, 50, 100, 500), think=9.0, replications=20) -> T
         exact = theory.MachineRepairman(n, think, 1.0)
         x, r = estimates([closed_run(n, think, 2, run, 2_000) for run in range(replications)])
         same = "unstable" if exact.throughput >= 1 - 1e-9 else f"{_open_response(exact.throughput):.4g}"
-        rows.append((n, f"{exact.throughput:.4f}", x.brief, exact.mean_response, r.brief, same))
+        rows.append((n, f"{exact.throughput:.3f}", plus_minus(x), exact.mean_response, plus_minus(r), same))
     return Table(
-        ("users", "X, exact", "X, simulated", "R, exact", "R, simulated", "R, open at rate X"),
+        ("users", "X, exact", "simulated", "R, exact", "simulated", "R, open, at rate X"),
         tuple(rows),
-        f"Requests/s and s; S = 1 s, Z = {think:g} s. 95% intervals from {replications} runs; the same unit random "
+        f"Requests/s and s; S = 1 s, Z = {think:g} s. ± 95% intervals from {replications} runs; the same unit random "
         "numbers in each row.",
     )
 
@@ -257,11 +258,11 @@ def variability(scvs=(0.0, 1.0, 4.0, 16.0), users=12, think=9.0, replications=20
         x, r = estimates(logs)
         open_r = [theory.MG1(rate, 1.0, scv).mean_response for rate in (x.value, x.low, x.high)]
         shown = f"{open_r[0]:.3g} [{open_r[1]:.3g}, {open_r[2]:.3g}]"
-        rows.append((f"{scv:g}", x.brief, r.brief, shown, f"{open_r[0] / r.value:.2g}"))
+        rows.append((f"{scv:g}", plus_minus(x), plus_minus(r), shown, f"{open_r[0] / r.value:.2g}"))
     return Table(
         ("SCV of service", "closed: X", "closed: R", "open at that X: R", "open / closed"),
         tuple(rows),
-        f"{users} users, Z = {think:g} s, S = 1 s, lognormal. Closed: 95% intervals from {replications} runs, the same "
+        f"{users} users, Z = {think:g} s, S = 1 s, lognormal. Closed: ± 95% intervals from {replications} runs, the same "
         "uniforms in each row. Open: Pollaczek–Khinchin, at the ends of X's interval.",
     )
 
@@ -327,19 +328,19 @@ def caps(replications=20, n=600) -> Table:
             late = (log.finish - log.intended)[sent]
             p99.append(np.quantile(told, 0.99))
             true.append(np.quantile(late, 0.99))
-            within.append(np.sum(told <= SLO_S) / len(log))
-            kept.append(np.sum(late <= SLO_S) / n)
-        rows.append((rule, *(mean_replications(v).brief for v in (p99, true, within, kept))))
+            within.append(100 * np.sum(told <= SLO_S) / len(log))
+            kept.append(100 * np.sum(late <= SLO_S) / n)
+        rows.append((rule, *(plus_minus(mean_replications(v)) for v in (p99, true, within, kept))))
     return Table(
         (
-            "when 8 are in flight",
-            "P99 (s), from sending",
-            "P99 (s), from intended",
-            f"≤ {SLO_S:g} s, tool",
-            "of all",
+            "at the cap",
+            "P99, from sending (s)",
+            "P99, from intended (s)",
+            "within 1 s (%), tool",
+            "of all (%)",
         ),
         tuple(rows),
-        f"{RATE:g}/s, Poisson, {n} requests; answers {ANSWER_S:g} s (gamma, SCV 0.1). 95% intervals from {replications} "
+        f"{RATE:g}/s, Poisson, {n} requests; answers {ANSWER_S:g} s (gamma, SCV 0.1). ± 95% intervals from {replications} "
         "runs, the same requests in each row. P99 of what was sent.",
     )
 
@@ -451,13 +452,16 @@ def live_table(measured: Live):
             exact = theory.MachineRepairman(n, THINK_S, SERVICE_S)
             mean = mean_batches(1e3 * late, batches=10)
             in_loop = f"{x * (late.mean() + THINK_S):.3g}"
-            formula = f"{exact.throughput:.1f}", f"{1e3 * exact.mean_response:.3g}"
-            rows.append((name, f"{x:.1f}", mean.brief, in_loop, *formula))
+            formula = f"{exact.throughput:.1f}; {1e3 * exact.mean_response:.3g}"
+            rows.append((name, f"{x:.1f}", plus_minus(mean), in_loop, formula))
         else:
-            said = f"{1e3 * late.mean():.3g}, no interval: rising"
-            rows.append((name, f"{x:.1f}", said, "–", "100.0 at most", "no mean"))
-    caption = f"One run of {measured.seconds:g} s without its first fifth; 95% intervals from 10 batch means. {measured.said}"
-    head = ("load", "X (1/s)", "R (ms)", "X (R + Z)", "exact X", "exact R (ms)")
+            rows.append((name, f"{x:.1f}", f"{1e3 * late.mean():,.0f}, rising", "–", "100; none"))
+    seconds = f"{measured.seconds:g} s without its first fifth"
+    caption = (
+        f"One run of {seconds}; ± 95% intervals from 10 batch means, none where R rises for as long as the run lasts. "
+        f"{measured.said}"
+    )
+    head = ("load", "X (1/s)", "R (ms)", "X (R + Z)", "exact X; R")
     return Table(head, tuple(rows), caption)
 
 

@@ -152,7 +152,7 @@ def send_times(intended, answer_s, cap):
     """Moment of sending of each request, in s."""
     ### BEGIN SOLUTION
     flights, sent = [], []
-    for t, answer in zip(intended, answer_s):
+    for t, answer in zip(intended, answer_s, strict=True):
         begin = max(t, heappop(flights)) if len(flights) == cap else t
         heappush(flights, begin + answer)
         sent.append(begin)

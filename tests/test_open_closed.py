@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labsupport import open_closed
+from labsupport.lab.table import plus_minus
 from labsupport.loadtest import server_process
 from labsupport.queueing import simulate, theory
+from labsupport.queueing.statistics import Estimate
 
 claim = Claims("open_closed")
 
@@ -158,7 +160,7 @@ def test_loss_of_the_cap_is_erlang_b():
 def test_cap_makes_two_tools_too_kind():
     queue, skip, drop = open_closed.caps().rows
     told, true = ([float(row[i].split()[0]) for row in (queue, skip, drop)] for i in (3, 4))
-    assert min(told[:2]) > 0.95 and told[2] == true[2] < 0.85 and true[1] == true[2] and true[0] < 0.85
+    assert min(told[:2]) > 95 and told[2] == true[2] < 85 and true[1] == true[2] and true[0] < 85
 
 
 def test_unknown_rule_is_one_sentence():
@@ -194,3 +196,11 @@ def test_lesson_runs_without_the_extra(monkeypatch):
     measured = open_closed.live()
     for shown in (measured, open_closed.live_picture(measured), open_closed.live_table(measured)):
         assert "pip install" in repr(shown) and "pip install" in shown._repr_html_()
+
+
+@settings(max_examples=60)
+@given(st.floats(-1e4, 1e4), st.floats(1e-6, 1e4))
+def test_plus_minus_says_value_and_interval(value, half):
+    text = plus_minus(Estimate(value, value - half, value + half))
+    shown, width = (float(part.replace(",", "")) for part in text.split(" ± "))
+    assert width == pytest.approx(half, rel=0.06) and abs(shown - value) <= 0.06 * half + 0.51 * (half >= 100)
