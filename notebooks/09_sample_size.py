@@ -39,7 +39,7 @@ from labsupport.lab import predict, recall
 predict("09.scatter", "What is their standard deviation, in per cent of the true P99?", unit="%")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## Play: one test, repeated 500 times
+# ## Play: one test, repeated 1,000 times
 #
 # Above: how far the reported percentile lies from the true one. Below: 30 of these tests, each with the 95% interval that
 # it would report from its own data alone. Vermillion: the interval misses the true value.
@@ -101,8 +101,8 @@ recall("09.scatter", 100 * test.formula, unit="%")
 lesson.spread_of_p99()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# From ten requests above the percentile on, the formula is within the simulation's interval or close to it. With one, the
-# largest value *is* about all that is known, and the estimate is 12% too low on average.
+# From five requests above the percentile on, the formula is right within a few per cent. With one, the largest value *is* about
+# all that is known, and the estimate is 12% too low on average.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Three intervals from the same data
@@ -145,15 +145,16 @@ lesson.correlated()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How often is a 95% interval right?
 #
-# 60 times: make the test, make four intervals from it, and look whether the true mean lies inside.
+# 60 times: make the test, make four intervals for the mean and four for P99, and look whether the truth lies inside. For
+# P99 the batches say how much it varies; the whole run gives its value.
 
 # %% slideshow={"slide_type": "fragment"}
 lesson.coverage()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The bootstrap treats 33,000 waits as 33,000 facts. Its interval looks excellent, ± 1%, and is right in one test of ten.
-# Batch means are nearly right, and worse the shorter the batches. Only runs that are each long enough, and several of
-# them, keep the promise.
+# Taken as 33,000 facts, the waits give an excellent interval, ± 1%, which is right in one test of ten. Batches rescue the
+# *mean*, nearly. They do not rescue the *P99*: a short batch has no tail of its own to show. Whole runs, each long enough, come
+# close; even they need to be longer for P99 than for the mean.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Break it 2: the run is too short

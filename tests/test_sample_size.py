@@ -93,7 +93,7 @@ def coverage_of_four_methods(row):
         hits["naive"] += sample_size.as_if_independent(waits[0]).covers(truth)
         for batches in (10, 20, 50):
             hits[batches] += statistics.mean_batches(waits[0], batches).covers(truth)
-        hits["replications"] += sample_size.cover(sample_size.METHODS[3], waits, None).covers(truth)
+        hits["replications"] += sample_size.cover(sample_size.METHODS[3], waits, None, None).covers(truth)
     naive, low, high, replications = (row.numbers[i] for i in (0, -3, -2, -1))
     low, high = abs(low), abs(high)  # the table writes a range with a dash
     assert abs(binomial_z(hits["naive"], runs, naive)) < 4
@@ -212,27 +212,39 @@ def test_runs_begin_in_their_steady_state(rho, service):
 def test_bootstrap_of_a_long_run_is_the_interval_for_independent_values():
     waits = sample_size.steady_waits(0.9, sample_size._units(8, 0, 1, 33_000), 33_000)
     ours = sample_size.as_if_independent(waits[0])
-    other = sample_size.cover(sample_size.METHODS[0], waits, np.random.default_rng(1), resamples=400)
+    other = sample_size.cover(sample_size.METHODS[0], waits, None, np.random.default_rng(1), resamples=400)
     assert other.half_width == pytest.approx(ours.half_width, rel=0.15)
 
 
-def test_coverage_counts_and_stops_in_the_middle(monkeypatch, capsys):
+def test_intervals_of_a_quantile_are_those_of_the_statistics():
+    waits = np.random.default_rng(2).exponential(1, (3, 1003))
+    naive, ten, _, runs = (sample_size.cover(method, waits, 0.9, None) for method in sample_size.METHODS)
+    assert (naive.low, naive.high) == (
+        statistics.quantile(waits[0], 0.9).low,
+        statistics.quantile(waits[0], 0.9).high,
+    )
+    batches = [np.quantile(waits[0, i * 100 + 3 : i * 100 + 103], 0.9) for i in range(10)]
+    assert ten.value == pytest.approx(np.quantile(waits[0], 0.9)) and ten.n == 10
+    assert ten.half_width == pytest.approx(2.262157 * np.std(batches, ddof=1) / math.sqrt(10))
+    assert runs.value == pytest.approx(np.quantile(waits, 0.9, axis=1).mean()) and runs.n == 3
+
+
+def test_coverage_counts_and_stops_in_the_middle(monkeypatch):
     table = sample_size.coverage(n=2000, repetitions=4)
-    assert [row[2] for row in table.rows if not row[2].endswith("of 4")] == []
-    assert "STOPPED" not in table.caption
+    assert [row[0] for row in table.rows] == list(sample_size.METHODS)
+    assert "Shares of 4 repetitions" in table.caption and "STOPPED" not in table.caption
     calls = []
 
-    def interrupted(method, waits, rng):
+    def interrupted(method, waits, p, rng):
         calls.append(method)
-        if len(calls) > 2 * len(sample_size.METHODS) + 1:
+        if len(calls) > 2 * 2 * len(sample_size.METHODS) + 3:
             raise KeyboardInterrupt
-        return statistics.mean_replications(waits.mean(axis=1))
+        return statistics.Estimate(9.0, 8.9, 9.1)
 
     monkeypatch.setattr(sample_size, "cover", interrupted)
     table = sample_size.coverage(n=500, repetitions=5)
-    assert "STOPPED after 2 of 5" in table.caption and {row[2].split(" of ")[1] for row in table.rows} == {
-        "2"
-    }
+    assert "STOPPED after 2 of 5" in table.caption
+    assert all(row[1].startswith("100%") and row[3].startswith("0%") for row in table.rows)
 
 
 def test_second_half_of_a_run_is_less_biased():
