@@ -8,7 +8,6 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from . import course
 from .lab import Explorer, Still, Table, slider, style
 from .queueing import simulate, theory, workload
 from .queueing.intervals import Estimate
@@ -20,7 +19,7 @@ from .queueing.statistics import (
     mean_replications,
     quantile_replications,
 )
-from .records import traces
+from .records import public
 
 # -- counts -------------------------------------------------------------------------------------------
 
@@ -272,7 +271,7 @@ def md1_check(loads=(0.5, 0.7, 0.8, 0.9), replications=20, customers=60_000) -> 
 def against_poisson() -> Table:
     """Break it: requests per second in real traces, against a Poisson process of the same rate."""
     rows = []
-    for trace in (_azure("conv"), _azure("code")):
+    for trace in (public.conversation(), public.code()):
         per_second = np.bincount(trace.arrival.astype(int))[: int(trace.arrival[-1])]
         m = per_second.mean()
         limit = smallest_threshold(m, 0.01)
@@ -281,19 +280,6 @@ def against_poisson() -> Table:
     head = ("trace", "mean per second", "variance / mean, 1 s", "variance / mean, 60 s", "C for 1%", "seconds above C")
     return Table(
         head, tuple(rows), "Whole traces, counted: no intervals. A Poisson process has variance / mean = 1."
-    )
-
-
-def _azure(kind: str) -> traces.Trace:
-    """Azure's trace of 2023, or a labelled synthetic stand-in (gamma gaps) where the file is not here."""
-    path = course.data(f"azure_2023/AzureLLMInferenceTrace_{kind}.csv")
-    if path:
-        return traces.azure(path)
-    rate, variability, n = {"conv": (5.5, 1.5, 19_366), "code": (2.6, 20, 8_819)}[kind]
-    arrival = workload.renewal(np.random.default_rng(2023), workload.gamma(1 / rate, variability), n)
-    tokens = np.ones(n)
-    return traces.Trace(
-        arrival, tokens, tokens, f"SYNTHETIC STAND-IN for Azure {kind}: get it with `qlab data`"
     )
 
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import course
 from .lab import Explorer, Still, Table, choice, slider, style
 from .queueing import simulate, statistics, theory, workload
 from .queueing.requestlog import RequestLog
 from .queueing.statistics import Estimate, mean_replications, paired, quantile_replications
 from .records import traces
+from .records.public import MOONCAKE_TICK_S, code, conversation, mooncake
 
 
 def _scale(value, steps) -> float:
@@ -429,33 +429,6 @@ def bursty_waits(utilisation=0.7, scvs=(0.25, 0.5, 1, 2, 4, 9), seed=1) -> Table
 # -- real arrivals: what the SCV does not say -----------------------------------------------------------
 
 
-def code() -> traces.Trace:
-    """Azure's code-completion trace of 2023, or a labelled synthetic stand-in where the file is not here."""
-    path = course.data("azure_2023/AzureLLMInferenceTrace_code.csv")
-    if path:
-        return traces.azure(path)
-    rates, stay_s = (26.0, 4.5, 0.0, 4.5), (3.0, 11.0, 42.0, 11.0)
-    return _stand_in("code", workload.mmpp(np.random.default_rng(1), rates, stay_s, 8_819))
-
-
-def conversation() -> traces.Trace:
-    """Azure's conversation trace of 2023, or a labelled synthetic stand-in where the file is not here."""
-    path = course.data("azure_2023/AzureLLMInferenceTrace_conv.csv")
-    if path:
-        return traces.azure(path)
-    rates = (4.0, 5.5, 7.5, 5.5)
-    return _stand_in("conversation", workload.mmpp(np.random.default_rng(2), rates, 250.0, 19_366))
-
-
-def mooncake() -> traces.Trace:
-    """Kimi's conversation trace (Mooncake), stamped on ticks of 3 s, or a labelled synthetic stand-in."""
-    path = course.data("mooncake_fast25/conversation_trace.jsonl")
-    if path:
-        return traces.mooncake(path)
-    arrival = workload.mmpp(np.random.default_rng(3), (3.0, 3.8), 150.0, 12_031)
-    return _stand_in("Mooncake", np.floor(arrival / _TICK) * _TICK)
-
-
 class Traces(NamedTuple):
     """Three public traces, or their stand-ins."""
 
@@ -465,22 +438,13 @@ class Traces(NamedTuple):
 
     @property
     def names(self) -> str:
-        """Names of the three, and where to get the real ones if they are stand-ins."""
-        names = "; ".join(trace.name for trace in self)
-        return f"{names} (real: qlab data)" if "SYNTHETIC" in names else names
+        """Names of the three; a stand-in says what it is."""
+        return "; ".join(trace.name for trace in self)
 
 
 def real_traces() -> Traces:
     """The traces that `dispersion` and `what_scv_misses` look at."""
     return Traces(conversation(), code(), mooncake())
-
-
-_TICK = 3.0  # s, of the clock that stamped the Mooncake trace
-
-
-def _stand_in(name, arrival) -> traces.Trace:
-    one = np.ones(len(arrival))
-    return traces.Trace(arrival - arrival[0], one, one, f"SYNTHETIC {name}")
 
 
 def _shuffled(trace, rng) -> np.ndarray:
@@ -537,7 +501,7 @@ def replays(three: Traces, replications=20) -> list[Replay]:
         ("code", program, program.arrival, light),
         ("silences cut to 5 s", program, _cut_silences(program, 5.0), light),
         ("Mooncake", kimi, kimi.arrival, busy),
-        ("ticks spread out", kimi, kimi.without_ticks(_TICK, rng).arrival, busy),
+        ("ticks spread out", kimi, kimi.without_ticks(MOONCAKE_TICK_S, rng).arrival, busy),
     )
     return [replay(name, arrival, load / trace.rate, replications) for name, trace, arrival, load in cases]
 
@@ -564,7 +528,7 @@ def dispersion(three: Traces) -> Still:
     rng = np.random.default_rng(4)
     scv = statistics.scv(chat.gaps)
     renewal = workload.renewal(rng, workload.gamma(1 / chat.rate, scv), len(chat))
-    spread = kimi.without_ticks(_TICK, rng).arrival
+    spread = kimi.without_ticks(MOONCAKE_TICK_S, rng).arrival
     names = [
         f"{name}, SCV {statistics.scv(np.diff(arrival)):.3g}"
         for name, arrival in (("code", program.arrival), ("Mooncake", kimi.arrival))

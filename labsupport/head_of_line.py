@@ -7,11 +7,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from . import course
 from .lab import Explorer, Still, Table, choice, slider, style
 from .queueing import simulate, theory, workload
 from .queueing.statistics import Estimate, mean_batches, mean_replications, paired, quantile_replications
-from .records import traces
+from .records.public import code, conversation
 
 # -- service times ------------------------------------------------------------------------------------
 
@@ -671,24 +670,12 @@ def remedies() -> Table:
     )
 
 
-def azure(kind: str) -> traces.Trace:
-    """Azure's trace of 2023, "conv" or "code", or a labelled synthetic stand-in where the file is not here."""
-    path = course.data(f"azure_2023/AzureLLMInferenceTrace_{kind}.csv")
-    if path:
-        return traces.azure(path)
-    n, median, sigma = {"conv": (19_366, 129, 0.9), "code": (8_819, 13, 1.2)}[kind]
-    rng = np.random.default_rng(2023)
-    output = np.ceil(rng.lognormal(np.log(median), sigma, n))
-    name = f"SYNTHETIC STAND-IN for {kind} (real: `qlab data`)"
-    return traces.Trace(workload.poisson(rng, 5.0, n), output, output, name)
-
-
 def real_lengths(utilisation=0.36, runs=20, n=50_000) -> Table:
     """What the real answer lengths of two services would make others wait, one at a time at 6 ms per token."""
     rows, rng = [], np.random.default_rng(6)
     gap = rng.standard_exponential((runs, n)) / utilisation
     u = rng.random((runs, n))
-    lengths = {t.name: workload.empirical(t.output_tokens) for t in map(azure, ("conv", "code"))}
+    lengths = {t.name: workload.empirical(t.output_tokens) for t in (conversation(), code())}
     lengths["this lesson, σ = 1.2"] = workload.lognormal_from_median(MEDIAN_TOKENS, SIGMA)
     for name, tokens in lengths.items():
         service = tokens.scaled(MS_PER_TOKEN / 1000)

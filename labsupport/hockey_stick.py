@@ -8,12 +8,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from . import course
 from .lab import Explorer, Still, Table, choice, slider, style
 from .queueing import simulate, statistics, theory
 from .queueing.requestlog import RequestLog
 from .queueing.statistics import Estimate, mean_replications
 from .records import traces
+from .records.public import conversation  # noqa: F401  (the lesson calls it by this module's name)
 
 # -- one server, M/M/1, mean service 1 ------------------------------------------------------------------
 
@@ -507,24 +507,6 @@ def bill(target_s=2.0, service_s=0.2, load=120.0) -> Table:
         tuple(rows),
         f"{load:g} requests/s, {service_s:g} s each on average; one queue per GPU (M/M/1), or one for all (M/M/c). "
         "No intervals: formulas.",
-    )
-
-
-def conversation() -> traces.Trace:
-    """Azure's conversation trace of 2023, or a labelled synthetic stand-in where the file is not here."""
-    path = course.data("azure_2023/AzureLLMInferenceTrace_conv.csv")
-    if path:
-        return traces.azure(path)
-    rng, n = np.random.default_rng(2023), 19_366
-    minute = np.arange(0, 3600, 60.0)
-    rate = 5.53 * (1 + 0.5 * np.sin(2 * np.pi * minute / 1800))  # an uneven hour: two waves
-    expected = np.cumsum(rng.standard_exponential(n))
-    times = np.interp(expected, np.append(0, np.cumsum(60 * rate)), np.append(minute, 3600))
-    return traces.Trace(
-        times,
-        np.ceil(rng.lognormal(np.log(1020), 0.7, n)),
-        np.ceil(rng.lognormal(np.log(129), 1.0, n)),
-        "SYNTHETIC STAND-IN (Poisson in waves, lognormal): get the real trace with `qlab data`",
     )
 
 

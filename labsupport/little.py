@@ -17,6 +17,7 @@ from .queueing.statistics import (
     time_weighted_mean,
 )
 from .records import traces
+from .records.public import conversation  # noqa: F401  (the lesson calls it by this module's name)
 
 # -- the law ----------------------------------------------------------------------------------------
 
@@ -395,20 +396,6 @@ def gauges(loads=(0.2, 0.5, 0.8), replications=20, n=5_000) -> Table:
 
 
 # -- real input ---------------------------------------------------------------------------------------
-
-
-def conversation() -> traces.Trace:
-    """Azure's conversation trace of 2023, or a labelled synthetic stand-in where the file is not here."""
-    path = course.data("azure_2023/AzureLLMInferenceTrace_conv.csv")
-    if path:
-        return traces.azure(path)
-    rng, n = np.random.default_rng(2023), 19_366
-    return traces.Trace(
-        workload.poisson(rng, 5.53, n),
-        np.ceil(rng.lognormal(np.log(1020), 0.9, n)),
-        np.ceil(rng.lognormal(np.log(129), 1.0, n)),
-        "SYNTHETIC STAND-IN (Poisson, lognormal): get the real trace with `qlab data`",
-    )
 
 
 def assumed_log(trace, base_s=0.2, prompt_s=0.0002, output_s=0.03) -> RequestLog:

@@ -254,7 +254,7 @@ def test_lesson_runs_without_the_real_files(monkeypatch):
 def test_real_lengths():
     if course.data("azure_2023/AzureLLMInferenceTrace_code.csv") is None:
         pytest.skip("the Azure traces are not here: set QLAB_DATA, or run `qlab data`")
-    conversation, code = (head_of_line.azure(kind).output_tokens for kind in ("conv", "code"))
+    conversation, code = (trace().output_tokens for trace in (head_of_line.conversation, head_of_line.code))
     assert (conversation.max(), np.median(code), code.max()) == (1000, 13, 1899)
     relative = [row[4] / row[1] for row in head_of_line.real_lengths(runs=4, n=2_000).rows]
     assert relative[1] / relative[0] == pytest.approx(3.5, abs=0.05)
