@@ -145,6 +145,22 @@ def grade(parser: argparse.ArgumentParser) -> Run:
     return run
 
 
+@command("serve", "serve HTTP on loopback with a known law of service, stalls and tokens, for load tests")
+def serve(parser: argparse.ArgumentParser) -> Run:
+    from labsupport.loadtest import cli
+
+    cli.add_serve_arguments(parser)
+    return cli.serve
+
+
+@command("load", "send an open or a closed load to a server and say what was measured")
+def load(parser: argparse.ArgumentParser) -> Run:
+    from labsupport.loadtest import cli
+
+    cli.add_load_arguments(parser)
+    return cli.load
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse whose complaints are one sentence."""
 
@@ -182,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away: `qlab progress | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         print(f"qlab: {error}", file=sys.stderr)
         return 2
 
