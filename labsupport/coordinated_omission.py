@@ -226,7 +226,7 @@ def _row(runs) -> tuple[str, ...]:
     return tuple(plus_minus(e) for e in (*quantiles, mean_replications([r.mean() for r in ms])))
 
 
-_HEAD = ("who, and from when", "P95", "P99", "mean")
+_HEAD = ("who, and which clock", "P95", "P99", "mean")
 
 
 def formula(
@@ -267,11 +267,11 @@ def clocks(stalls=DEFAULT, rate=100.0, replications=20) -> Table:
     paced = [tool(stalls, 0.01, 3, run) for run in range(replications)]
     rows = (
         ("users, open", *_row([users(stalls, rate, 3, run) for run in range(replications)])),
-        ("tool back to back", *_row([t.sent for t in alone])),
-        ("… sharing the users' server", *_row([loop for loop, _ in both])),
-        ("tool every 10 ms, actual send", *_row([t.sent for t in paced])),
-        ("… intended send", *_row([t.intended for t in paced])),
-        ("… actual send, back-filled", *_row([t.filled for t in paced])),
+        ("back to back, alone", *_row([t.sent for t in alone])),
+        ("back to back, shared", *_row([loop for loop, _ in both])),
+        ("10 ms, actual send", *_row([t.sent for t in paced])),
+        ("10 ms, intended send", *_row([t.intended for t in paced])),
+        ("10 ms, back-filled", *_row([t.filled for t in paced])),
     )
     return Table(
         _HEAD,
@@ -335,9 +335,9 @@ def slow_alone(share=0.005, slow_s=1.0, pacing=0.01, replications=20, n=20_000) 
         filled.append(backfill(log.service, pacing))
     rows = (
         ("users", *_row(true)),
-        ("tool every 10 ms, actual send", *_row(sent)),
-        ("… actual send, back-filled", *_row(filled)),
-        ("… intended send", *_row(intended)),
+        ("10 ms, actual send", *_row(sent)),
+        ("10 ms, back-filled", *_row(filled)),
+        ("10 ms, intended send", *_row(intended)),
     )
     return Table(
         _HEAD,

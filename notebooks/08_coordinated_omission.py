@@ -106,7 +106,8 @@ coordinated_omission.formula()
 coordinated_omission.clocks()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Three rows of the same tool: the clock makes a factor of 200. The rows of the actual send are not wrong. They answer
+# *Back to back* has no schedule; *shared* means on the users' own server. The last three rows are one tool: the clock makes a
+# factor of 200. The rows of the actual send are not wrong. They answer
 # another question: how fast is the server when nobody is waiting?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
