@@ -79,6 +79,25 @@ def test_a_door_keeps_the_promise_under_overload():
     assert 0.2 < good < 0.9 and p99 < 5  # it sees the harm only when it is done, and then lets nobody in
 
 
+def inside(arrival, prompt, **thresholds):
+    """Who got in at an engine that takes 1/16 s for each prompt token and writes one token."""
+    engine = Engine(step_s=1, per_prompt_token_s=1 / 16)
+    return serve(arrival, prompt, 1, engine, admission=Admission(**thresholds)).ok.tolist()
+
+
+def test_the_99th_percentile_at_the_door():
+    # The TTFT is 1/4 s. It counts from the moment of the first token on, and up to recent_s later.
+    door = dict(max_p99_ttft_s=0.25, recent_s=1)
+    assert inside([0, 0.2], 4, **door) == [True, True]
+    assert inside([0, 0.25, 1.2, 1.25, 1.5, 2.6], 4, **door) == [True, False, False, True, False, True]
+    # Of 100 the 99th smallest, of 99 or 101 the largest or the last but one.
+    door = dict(max_p99_ttft_s=0.25, recent_s=1000)
+    for short, refused in ((98, True), (99, False)):
+        prompt = [1] * short + [4, 1]
+        assert inside(np.arange(short + 2), prompt, **door) == [True] * (short + 1) + [not refused]
+    assert inside(np.arange(102), [1] * 99 + [4, 4, 1], **door) == [True] * 101 + [False]
+
+
 @pytest.mark.parametrize(
     "make, error, words",
     [
