@@ -8,7 +8,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from . import course
 from .lab import Explorer, Still, Table, choice, slider, style
 from .queueing import simulate, statistics, theory, workload
 from .queueing.statistics import (
@@ -20,6 +19,7 @@ from .queueing.statistics import (
     unpaired,
 )
 from .records import traces
+from .records.public import conversation  # noqa: F401  (the lesson calls it by this module's name)
 
 # -- one test, repeated: independent response times -------------------------------------------------------
 
@@ -771,25 +771,6 @@ def one_per_cent(speed_up=0.01, utilisation=0.8, n=5000, pairs=40, seed=3) -> Ta
 
 
 # -- in LLM serving -----------------------------------------------------------------------------------------------
-
-
-def conversation() -> traces.Trace:
-    """Azure's conversation trace of 2023, or a labelled synthetic stand-in where the file is not here."""
-    path = course.data("azure_2023/AzureLLMInferenceTrace_conv.csv")
-    if path:
-        return traces.azure(path)
-    rng, n = np.random.default_rng(2023), 19_366
-    minute = np.arange(0, 3600, 60.0)
-    rate = 5.53 * (1 + 0.3 * np.sin(2 * np.pi * minute / 3600))  # a busy half hour, then a quiet one
-    times = np.interp(
-        np.cumsum(rng.standard_exponential(n)), np.append(0, np.cumsum(60 * rate)), np.append(minute, 3600)
-    )
-    return traces.Trace(
-        times,
-        np.ceil(rng.lognormal(np.log(1020), 0.7, n)),
-        np.ceil(rng.lognormal(np.log(129), 1.0, n)),
-        "SYNTHETIC STAND-IN (Poisson in waves, lognormal): get the real trace with `qlab data`",
-    )
 
 
 def mean_ttft(trace: traces.Trace, tokens_per_s: float, sections: int) -> np.ndarray:
