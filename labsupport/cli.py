@@ -145,6 +145,36 @@ def grade(parser: argparse.ArgumentParser) -> Run:
     return run
 
 
+@command("release", "make the hand-out of an exercise for a class")
+def release(parser: argparse.ArgumentParser) -> Run:
+    parser.add_argument("lesson", help="number or name of the exercise, such as 01")
+    parser.add_argument("out", metavar="OUT", help="new folder or .zip for the hand-out")
+    parser.add_argument("--private", metavar="DIR", help="your own folder: roster.csv, salt, hidden cases")
+    parser.add_argument("--roster", metavar="FILE", help="list of students, as CSV: a folder and numbers for each")
+    parser.add_argument("--same-numbers", action="store_true", help="the textbook's numbers for every student")
+    parser.add_argument("--solutions", metavar="DIR", help="folder of solutions (default: the course's)")
+
+    def run(args: argparse.Namespace) -> int:
+        from labsupport.grading import console
+
+        return console.release(args)
+
+    return run
+
+
+@command("feedback", "lay graded pages out as the submissions were, to hand them back")
+def feedback(parser: argparse.ArgumentParser) -> Run:
+    parser.add_argument("graded", metavar="GRADES", help="folder that qlab grade wrote to")
+    parser.add_argument("to", metavar="OUT", help="new folder or .zip")
+
+    def run(args: argparse.Namespace) -> int:
+        from labsupport.grading import console
+
+        return console.feedback(args)
+
+    return run
+
+
 @command("serve", "serve HTTP on loopback with a known law of service, stalls and tokens, for load tests")
 def serve(parser: argparse.ArgumentParser) -> Run:
     from labsupport.loadtest import cli

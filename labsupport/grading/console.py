@@ -1,8 +1,9 @@
-"""What `qlab grade` says on the terminal."""
+"""What `qlab grade`, `qlab release` and `qlab feedback` say on the terminal."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 import time
 from contextlib import contextmanager
@@ -10,14 +11,17 @@ from pathlib import Path
 
 from labsupport import course
 
+from . import feedback as feedbacks
 from . import grade as grading
+from . import release as releasing
+from .classroom import Classroom
 from .sandbox import UNSAFE, Limits
 
 
 def grade(args: argparse.Namespace) -> int:
     """Grade with the options of `qlab grade`; 0 when every submission has its marks."""
     out = Path(args.out)
-    solutions = Path(args.solutions) if args.solutions else course.root() / "solutions"
+    solutions = _solutions(args)
     if args.jobs < 1:
         raise ValueError(f"--jobs {args.jobs} grades nothing; give 1 or more")
     if args.fresh:
@@ -49,6 +53,38 @@ def grade(args: argparse.Namespace) -> int:
             bar.clear()
     _summary(done, out)
     return 1 if done.failed else 0
+
+
+def release(args: argparse.Namespace) -> int:
+    """Hand out with the options of `qlab release`."""
+    solutions = _solutions(args)
+    classroom = _classroom(args)
+    out = Path(args.out)
+    if classroom.students and not classroom.salt and not args.same_numbers:
+        classroom = classroom.with_salt()
+        print(f"Made {classroom.folder / 'salt'}: keep it, the grading needs it for the same numbers.")
+    if args.same_numbers:
+        classroom = dataclasses.replace(classroom, salt="")
+    files = releasing.release(_stem(args.lesson, solutions), solutions, classroom, out)
+    print(f"{len(files)} files: {out}")
+    return 0
+
+
+def feedback(args: argparse.Namespace) -> int:
+    """Lay out the pages with the options of `qlab feedback`."""
+    pages = feedbacks.collect(Path(args.graded), Path(args.to))
+    print(f"{len(pages)} pages: {args.to}")
+    return 0
+
+
+def _solutions(args: argparse.Namespace) -> Path:
+    return Path(args.solutions) if args.solutions else course.root() / "solutions"
+
+
+def _classroom(args: argparse.Namespace) -> Classroom:
+    return Classroom.read(
+        Path(args.private) if args.private else None, Path(args.roster) if args.roster else None
+    )
 
 
 def _summary(done: grading.Grading, out: Path) -> None:

@@ -155,6 +155,8 @@ def grade(
     ]
     grading.moved = _moved(out / "grades.csv", grading.results)
     reports.write_tables(grading.results, out)
+    files = {result.submission.file.at: names[result.student.id] for result in grading.results if result.submission.file}
+    reports.write(out / reports.PAGES, json.dumps({at: f"{name}.html" for at, name in files.items()}, indent=1))
     return grading
 
 
@@ -208,7 +210,7 @@ def _name(file: Found) -> str:
 
 def _fingerprint(job: Job) -> str:
     code = [inspect.getsource(module) for module in (runner, run_cells, compare)]
-    asked = [job.ending, job.exprs, asdict(job.limits), job.unsafe, __version__, code]
+    asked = [job.ending, job.exprs, [float(value) for value in asdict(job.limits).values()], job.unsafe, __version__, code]
     return hashlib.sha256(json.dumps(asked).encode() + job.data).hexdigest()
 
 

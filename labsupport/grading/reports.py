@@ -23,6 +23,8 @@ from .classroom import Student, normal
 from .sandbox import UNSAFE, Outcome
 from .submissions import Submission
 
+PAGES = ".pages.json"  # which page belongs to which submission
+
 
 @dataclass(frozen=True)
 class Result:

@@ -180,30 +180,34 @@ class _Box:
 
     def __exit__(self, *_):
         self.kill()
+        self._close(self.process.stdin)  # what was killed too early to take its children along ends by this
         self.process.wait()
         while self.reader.is_alive():
             try:
                 self.lines.get(timeout=0.02)
             except queue.Empty:
                 pass
-        for stream in (self.process.stdin, self.process.stdout):
-            try:
-                stream.close()
-            except OSError:  # the rest of a step that nobody reads any more
-                pass
+        self._close(self.process.stdout)
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
         _running.discard(self)
 
     def kill(self) -> None:
+        for pid in self._tree():  # with bubblewrap's processes go all that they hold
+            _kill(pid)
         if self.job.unsafe and os.name != "nt":
-            for pid in self._tree():
-                _kill(pid)
             try:
                 os.killpg(self.process.pid, signal.SIGKILL)
             except OSError:
                 pass
-        self.process.kill()  # with bubblewrap's process go all that it holds
+        self.process.kill()
+
+    @staticmethod
+    def _close(stream) -> None:
+        try:
+            stream.close()
+        except OSError:  # the rest of a step that nobody reads any more
+            pass
 
     # -- the three kinds of step -------------------------------------------------------------------
 
@@ -278,7 +282,7 @@ class _Box:
         except subprocess.TimeoutExpired:
             return "it closed the grader's channel"
         number = -code if code < 0 else code - 128
-        if number in (signal.SIGKILL, getattr(signal, "SIGXCPU", None)):
+        if number in (getattr(signal, name, None) for name in ("SIGKILL", "SIGXCPU")):
             return "Python was killed"
         try:
             return f"Python crashed ({signal.Signals(number).name})"
@@ -297,7 +301,9 @@ class _Box:
             raise _Lost(f"it used more than {limits.memory_gb:g} GB of memory")
 
     def _tree(self) -> list[int]:
-        """The process and all that descend from it."""
+        """The process and all that descend from it, where the system tells."""
+        if self.process.poll() is not None:  # its number may be another's by now
+            return []
         tree = [self.process.pid]
         for pid in tree:
             try:
@@ -338,7 +344,7 @@ def _my_tasks() -> int:
 
 def _kill(pid: int) -> None:
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
     except OSError:
         pass
 
@@ -505,6 +511,7 @@ def _environment(home: Path) -> dict[str, str]:
     return needed | {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"]),
         "HOME": str(home),
+        "USERPROFILE": str(home),
         "TMPDIR": "/tmp" if home == Path("/home") else str(home),
         "LANG": "C.UTF-8",
         "MPLBACKEND": "Agg",

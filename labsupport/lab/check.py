@@ -108,7 +108,8 @@ def questions(stem: str) -> list[str]:
 
 def load(stem: str) -> dict:
     """Title and public cases of one exercise, as in its .json file."""
-    file = folder() / f"{stem}.json"
+    # Numbers of one's own, as a teacher may hand them out, lie beside the notebook.
+    file = Path(f"{stem}.json") if Path(f"{stem}.json").is_file() else folder() / f"{stem}.json"
     if not file.is_file():
         raise ValueError(f"no exercise has this name; choose one of {', '.join(stems()) or 'none yet'}")
     return json.loads(file.read_text(encoding="utf-8"))
