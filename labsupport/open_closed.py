@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from .lab import Explorer, Still, Table, choice, slider, style
+from .lab import Explorer, Still, Table, slider, style
 from .lab.table import plus_minus
 from .queueing import simulate, theory, workload
 from .queueing.requestlog import RequestLog
@@ -96,9 +96,6 @@ def _open_response(rate: float) -> float:
 
 # -- explorer: two loops ----------------------------------------------------------------------------------
 
-SAME, OWN = "same", "own"
-_OPEN = {"same rate as the closed loop's X": SAME, "a rate of its own": OWN}
-
 
 @dataclass(frozen=True)
 class _Loops:
@@ -118,9 +115,9 @@ class _Loops:
         return self.rate >= 1
 
 
-def _loops(users, think, load, rate, seed) -> _Loops:
+def _loops(users, think, share, seed) -> _Loops:
     closed = theory.MachineRepairman(users, think, 1.0)
-    rate = min(closed.throughput, 1.0) if load == SAME else rate
+    rate = share * min(closed.throughput, 1.0)
     runs = [closed_run(users, think, seed, run) for run in range(_RUNS)]
     opened = [float(open_run(rate, seed, run).response.mean()) for run in range(_RUNS)]
     return _Loops(users, think, rate, closed, estimates(runs), mean_replications(opened))
@@ -215,10 +212,9 @@ def _loops_picture(figure):
 def two_loops(**setting) -> Explorer:
     """Explorer: throughput and mean response time of a closed and an open loop around one server."""
     controls = [
-        slider("users", "users N (closed)", "users", 1, 500, 12, per_decade=20),
-        slider("think", "think time Z (closed)", "s", 0.0, 50.0, 9.0, step=0.5),
-        choice("load", "open loop", _OPEN),
-        slider("rate", "its own rate λ", "requests/s", 0.05, 1.5, 0.9, step=0.05),
+        slider("users", "closed: users N", "users", 1, 500, 12, per_decade=20),
+        slider("think", "closed: think time Z", "s", 0.0, 50.0, 9.0, step=0.5),
+        slider("share", "open: rate λ", "times X", 0.05, 1.5, 1.0, step=0.05),
     ]
     return Explorer(
         "open_closed.two_loops", controls, _loops, _loops_picture, sample=True, size=(9, 4.6), setting=setting

@@ -44,7 +44,7 @@ predict("07.open_response", "What mean response time do the people see?", unit="
 # - **Closed:** *N* users. Each one's next request comes after an answer and a think time *Z*.
 # - **Open:** requests come at a rate λ, whatever the server does.
 #
-# Mean service time *S* = 1 s, so the capacity is 1 request/s.
+# Mean service time *S* = 1 s, so the capacity is 1 request/s. The open loop starts at the rate that the closed one reaches.
 
 # %% slideshow={"slide_type": "fragment"}
 open_closed.two_loops()
@@ -54,7 +54,7 @@ open_closed.two_loops()
 #
 # 1. Leave the start values. Same server, same throughput: compare the two response times.
 # 2. Raise the users to 50, to 100, to 500. What does *X* do, and how much does *R* grow per user?
-# 3. Give the open loop a rate of its own, 1.2/s. Can you find *N* and *Z* that offer the server as much?
+# 3. Leave 100 users and raise the open rate to 1.2 times *X*. Can you find *N* and *Z* that offer the server as much?
 #
 # **The surprise:** you can't. No number of users makes *X* exceed the capacity, and *R* stays finite for each. The closed
 # loop shows a slow server, never one that is asked for more than it can do.

@@ -29,7 +29,7 @@ def many(users, think, runs=60, n=600):
 
 @claim("O1")
 def open_at_99_percent(row):
-    shown = open_closed.two_loops(load="own", rate=0.95).set(rate=0.99).result
+    shown = open_closed.two_loops(users=100, share=0.99).result
     assert shown.open_exact == pytest.approx(row.numbers[0], rel=1e-9)
     # A run of 1,000 that starts empty shows far less, as the note says.
     rng = np.random.default_rng(0)
