@@ -193,7 +193,7 @@ little.vllm_sweep()
 # - Requests inside are memory: 20/s × 8 s × 2,048 tokens × 128 KiB = 42.9 GB.
 # - Two counters that break the law are not measuring the same thing, or the system does not keep up.
 #
-# **Now:** [the exercises](../exercises/01_little.ipynb).
+# **Now:** [the exercises](../exercises/01_little.ipynb). **Next:** [02 The hockey stick](02_hockey_stick.ipynb), why nobody runs a server at 100%.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

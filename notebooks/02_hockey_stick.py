@@ -227,7 +227,7 @@ hockey_stick.prefill_speed(conversation)
 # - The promise sets the utilisation, the utilisation sets the bill: here 54% and 45 GPUs instead of 24.
 # - Near saturation one long run is a small sample, and an average utilisation hides the minutes that hurt.
 #
-# **Now:** [the exercises](../exercises/02_hockey_stick.ipynb). **Next:** 03, why P99 is 25 seconds at 36% utilisation.
+# **Now:** [the exercises](../exercises/02_hockey_stick.ipynb). **Next:** [03 Head-of-line blocking](03_head_of_line.ipynb), why P99 is 25 seconds at 36% utilisation.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

@@ -247,7 +247,7 @@ head_of_line.real_lengths()
 # - An arrival hits long services more often than short ones; their rest is $E[S^2]/(2E[S])$, not half a mean service.
 # - Against a long tail: limit it, separate it, or share the server. Processor sharing does not feel the SCV at all.
 #
-# **Now:** [the exercises](../exercises/03_head_of_line.ipynb). Then lesson 04: bursts, pooling, fan-out.
+# **Now:** [the exercises](../exercises/03_head_of_line.ipynb). **Next:** [04 Bursts, pooling and fan-out](04_bursts_pooling_fanout.ipynb), why the same load waits 14 times longer elsewhere.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

@@ -262,7 +262,7 @@ lesson.hedging()
 # - The SCV of the gaps alone misleads: look at counts per window, or replay the trace.
 # - With k tasks the rare becomes common: 100 tasks, 1% each, 63% late. Hedge late, and call off the loser.
 #
-# **Now:** [the exercises](../exercises/04_bursts_pooling_fanout.ipynb). **Next:** 05, batching.
+# **Now:** [the exercises](../exercises/04_bursts_pooling_fanout.ipynb). **Next:** [05 Batching](05_batching.ipynb), how to read a latency–throughput curve.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

@@ -77,7 +77,8 @@ recall("06.attainment", goodput.minute_of_overload(), unit="%")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # In the long run the two definitions are tied to one curve, the attainment $A(\lambda)$ [share]:
 #
-# $$\text{goodput (b)} = \lambda\,A(\lambda)\ \text{[requests/s]}, \qquad \text{goodput (a)} = \max\{\lambda : A(\lambda) \ge \text{target}\}\ \text{[requests/s]}.$$
+# $$\text{goodput (b)} = \lambda\,A(\lambda) \qquad\qquad\; \text{[requests/s]}$$
+# $$\text{goodput (a)} = \max\{\lambda : A(\lambda) \ge \text{target}\} \;\; \text{[requests/s]}$$
 #
 # - (a) is **one number**: the load that may be promised. DistServe and most capacity plans use it.
 # - (b) is **a curve** over the load: it rises, peaks just before the ceiling, and collapses.
@@ -150,7 +151,7 @@ goodput.fixed_count()
 goodput.twice_as_long()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# At 1,400/s it stays. At 1,500/s, below the ceiling, the interval of the change is so wide that even a minute is too short to say.
+# At 1,400/s it stays. At 1,500/s, below the ceiling, nobody can tell how much of the change is chance: even a minute is too short.
 # At 2,000/s nobody who comes late is in time: a fixed duration with a late window shows overload at once.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -206,11 +207,13 @@ goodput.two_promises()
 # 3. At 4/s compare 64 and 256 slots. Why does nothing change but the ceiling?
 #
 # **Slots move the queue:** with few, requests wait outside and break TTFT; with many, they wait inside and break TPOT.
-# The two attainments do not multiply: 95.2% and 88.7% give 85.2% at the start setting, since both often break for the same reason.
+#
+# The attainment of both does not follow from the two: it lies anywhere from $a + b - 1$ to the smaller one. At 5/s TTFT is kept by 58% and TPOT
+# by 44% of this sample: both by anything from 2% to 44%. It is 34%, as a burst breaks both for the same requests.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Question to ask: which of the two would you rather break, in a chat and in a batch job? Chunked prefill and separate prefill engines
-# change the trade: lesson 10. The product of the shares at the start setting is 84.4%: close, but by chance.
+# change the trade: lesson 10. At 5/s the product of the shares would be 26%: "independent" is a guess, and here a wrong one.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Two means of the same tokens
@@ -268,9 +271,9 @@ goodput.gpus(offered=40, ttft_s=1.0, tpot_ms=50, share=0.9)
 # - **Throughput counts what the server finishes, goodput what keeps the promise**: under overload the first is at its best and the second is gone.
 # - Goodput (a) is one load, goodput (b) a curve. Say which, with SLO, target, run length, and failures as misses.
 # - A fixed number of requests measures the length of the run; fix the duration, look at its end, double it.
-# - Percentiles do not add, attainments do not multiply: measure the whole request.
+# - Percentiles do not add, and two attainments do not give that of both: measure the whole request.
 #
-# **Now:** [the exercises](../exercises/06_goodput.ipynb). **Next:** 07 Open and closed loops: who decides when the next request is sent?
+# **Now:** [the exercises](../exercises/06_goodput.ipynb). **Next:** [07 Open and closed loops](07_open_closed.ipynb), who decides when the next request is sent.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References
