@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -81,12 +82,29 @@ def azure(path):
     sentence.
     """
     columns = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
-    rows = _csv(path, columns, "an Azure LLM inference trace")
-    stamps = _stamps(path, [row[0] for row in rows])
+    stamps, tokens = [], []
+    for first, rows in _parts(_csv(path, columns, "an Azure LLM inference trace")):
+        stamps.append(_stamps(path, [row[0] for row in rows], first))
+        tokens.append(_numbers(path, columns[1:], [row[1:] for row in rows], first))
+    stamps, (prompt, output) = np.concatenate(stamps), np.concatenate(tokens, axis=1)
     seconds = (stamps - stamps.min()).astype(np.int64) / 1e9
-    prompt, output = _numbers(path, columns[1:], [row[1:] for row in rows])
     kind = {"conv": "conversation", "code": "code"}.get(Path(path).stem.rpartition("_")[2], Path(path).stem)
     return _trace(seconds, prompt, output, f"Azure 2023 {kind}")
+
+
+def burstgpt(path):
+    """A trace of ChatGPT and GPT-4 use at a university (BurstGPT; Wang et al., KDD 2025) from its CSV.
+
+    Timestamps are whole seconds. A request with 0 response tokens failed; it is kept, since it arrived.
+    Raises as `azure`.
+    """
+    columns = ("Timestamp", "Request tokens", "Response tokens")
+    parts = [
+        _numbers(path, columns, rows, first)
+        for first, rows in _parts(_csv(path, columns, "a BurstGPT trace"))
+    ]
+    seconds, prompt, output = np.concatenate(parts, axis=1)
+    return _trace(seconds - seconds.min(), prompt, output, f"BurstGPT {Path(path).stem}")
 
 
 def mooncake(path):
@@ -96,14 +114,17 @@ def mooncake(path):
     returned as they are; see `Trace.without_ticks`. Raises as `azure`.
     """
     keys = ("timestamp", "input_length", "output_length")
-    rows = []
-    for number, line in enumerate(_text(path).splitlines(), start=1):
-        try:
-            row = json.loads(line)
-            rows.append([float(row[key]) for key in keys])
-        except (json.JSONDecodeError, KeyError, TypeError, ValueError):
-            raise _wrong(path, f"line {number} is not a request with {', '.join(keys)}") from None
-    ms, prompt, output = _numbers(path, keys, rows)
+
+    def rows():
+        for number, line in _lines(path):
+            try:
+                row = json.loads(line)
+                yield [float(row[key]) for key in keys]
+            except (KeyError, TypeError, ValueError, RecursionError):
+                raise _wrong(path, f"line {number} is not a request with {', '.join(keys)}") from None
+
+    parts = [_numbers(path, keys, part, first) for first, part in _parts(rows())]
+    ms, prompt, output = np.concatenate(parts, axis=1)
     return _trace(
         (ms - ms.min()) / 1000, prompt, output, f"Mooncake {Path(path).stem.removesuffix('_trace')}"
     )
@@ -130,17 +151,23 @@ def burstgpt_sweep(detail_json, gauge_csv):
 
     Raises as `azure`.
     """
+    log, zero = burstgpt_detail(detail_json)
+    return log, vllm_gauge(gauge_csv, zero)
+
+
+def burstgpt_detail(path):
+    """The client's record of one BurstGPT load test alone: (RequestLog, moment of its zero on the file's clock)."""
     keys = ("record_time", "total_chunk_time", "first_chunk_time", "in_len")
     try:
-        requests = json.loads(_text(detail_json))
+        requests = json.loads(_text(path))
         rows = [[float(request[key]) for key in keys] for request in requests.values()]
     except json.JSONDecodeError as problem:
-        raise _wrong(detail_json, f"the JSON breaks off or is damaged at line {problem.lineno}") from None
+        raise _wrong(path, f"the JSON breaks off or is damaged at line {problem.lineno}") from None
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise _wrong(detail_json, f"it is not a record of requests with {', '.join(keys)}") from None
+        raise _wrong(path, f"it is not a record of requests with {', '.join(keys)}") from None
     if not rows:
-        raise _wrong(detail_json, "it holds no request")
-    finish, response, ttft, prompt = _numbers(detail_json, keys, rows)
+        raise _wrong(path, "it holds no request")
+    finish, response, ttft, prompt = _numbers(path, keys, rows)
     arrival = finish - response
     zero = arrival.min()
     log = RequestLog.from_unsorted(
@@ -151,12 +178,13 @@ def burstgpt_sweep(detail_json, gauge_csv):
         finish=finish - zero,
         prompt_tokens=prompt,
     )
-    return log, _gauge(gauge_csv, zero)
+    return log, zero
 
 
-def _gauge(path, zero):
+def vllm_gauge(path, zero=0.0):
+    """The `Gauge` of a vLLM engine's own log (CSV), its times counted from `zero`."""
     columns = ("timestamp", "num_running", "num_pending", "gpu_kvcache_usage")
-    rows = _csv(path, columns, "a vLLM gauge log")
+    rows = list(_csv(path, columns, "a vLLM gauge log"))
     time, running, waiting, kv_percent = _numbers(path, columns, rows)
     return Gauge(time - zero, running, waiting, kv_percent / 100)
 
@@ -170,24 +198,34 @@ def _trace(arrival, prompt_tokens, output_tokens, name):
 
 
 def _csv(path, columns, kind):
-    """The named columns of a CSV file as lists of text, one per row."""
-    lines = list(csv.reader(_text(path).splitlines()))
-    missing = [name for name in columns if name not in lines[0]]
+    """The named columns of the rows of a CSV file as text, one row at a time."""
+    reader = csv.reader(line for _, line in _lines(path))
+    header = next(reader)
+    missing = [name for name in columns if name not in header]
     if missing:
         raise _wrong(path, f"its first line has no column {missing[0]!r}, so it is not {kind}")
-    if len(lines) == 1:
+    where = [header.index(name) for name in columns]
+    number = 1
+    for number, row in enumerate(reader, start=2):
+        if len(row) != len(header):
+            raise _wrong(path, f"line {number} has {len(row)} of {len(header)} fields")
+        yield [row[i] for i in where]
+    if number == 1:
         raise _wrong(path, "it holds a header but no rows")
-    for number, line in enumerate(lines, start=1):
-        if len(line) != len(lines[0]):
-            raise _wrong(path, f"line {number} has {len(line)} of {len(lines[0])} fields")
-    where = [lines[0].index(name) for name in columns]
-    return [[line[i] for i in where] for line in lines[1:]]
 
 
-def _stamps(path, texts):
+def _parts(rows, size=1 << 16):
+    """(number of the first, list of rows) for part after part, so that a large file is never in memory as text."""
+    rows, first = iter(rows), 0
+    while part := list(islice(rows, size)):
+        yield first, part
+        first += len(part)
+
+
+def _stamps(path, texts, first=0):
     """Times as datetime64: their seven decimals are too many for datetime and for one float of the epoch."""
     try:
-        for row, text in enumerate(texts, start=1):
+        for row, text in enumerate(texts, start=first + 1):
             if not _STAMP.fullmatch(text):  # numpy would take half a date, and an empty one
                 raise ValueError(f"row {row} has {text!r}")
         return np.array([text.removesuffix("+00:00") for text in texts], dtype="datetime64[ns]")
@@ -195,7 +233,7 @@ def _stamps(path, texts):
         raise _wrong(path, f"a timestamp cannot be read ({problem})") from None
 
 
-def _numbers(path, names, rows):
+def _numbers(path, names, rows, first=0):
     """The columns of the rows as float arrays, all finite and 0 or more."""
     try:
         numbers = np.array(rows, dtype=float)
@@ -204,23 +242,35 @@ def _numbers(path, names, rows):
     good = np.isfinite(numbers) & (numbers >= 0)
     if not good.all():
         row, column = np.argwhere(~good)[0]
-        raise _wrong(path, f"{names[column]} of row {row + 1} is {numbers[row, column]:g}")
+        raise _wrong(path, f"{names[column]} of row {first + row + 1} is {numbers[row, column]:g}")
     return numbers.T
 
 
+def _lines(path):
+    """(number, line) of the lines of a file that hold anything, one at a time."""
+    empty = True
+    try:
+        with open(_need_file(path), encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    empty = False
+                    yield number, line
+    except UnicodeDecodeError:
+        raise _wrong(path, "it is not text") from None
+    if empty:
+        raise _wrong(path, "it is empty")
+
+
 def _text(path):
-    path = Path(path)
-    if not path.is_file():
+    return "".join(line for _, line in _lines(path))
+
+
+def _need_file(path):
+    if not Path(path).is_file():
         raise FileNotFoundError(
             f"{path} is no file; check the path, or get a public one with labsupport.records.download.fetch."
         )
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise _wrong(path, "it is not text") from None
-    if not text.strip():
-        raise _wrong(path, "it is empty")
-    return text
+    return path
 
 
 def _wrong(path, problem):
