@@ -117,6 +117,14 @@ def data(parser: argparse.ArgumentParser) -> Run:
     return run
 
 
+@command("audit", "say what may be concluded from result files of load tools")
+def audit(parser: argparse.ArgumentParser) -> Run:
+    from labsupport.audit import console
+
+    console.add_arguments(parser)
+    return console.run
+
+
 @command("grade", "grade the submissions of a class")
 def grade(parser: argparse.ArgumentParser) -> Run:
     from datetime import datetime

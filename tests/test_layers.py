@@ -30,11 +30,12 @@ MAY_IMPORT = {
     "course": set(),
     "records": {"queueing", "course"},
     "loadtest": {"queueing", "records", "course"},
+    "audit": {"queueing", "records", "lab", "course"},
     "lab": {"queueing", "course"},
     "grading": {"lab", "course"},
     "copies": {"course"},
     "lab_server": {"copies", "course"},
-    **{lesson: {"queueing", "records", "loadtest", "lab", "course"} for lesson in LESSONS},
+    **{lesson: {"queueing", "records", "loadtest", "audit", "lab", "course"} for lesson in LESSONS},
 }
 SOURCES = sorted((ROOT / "labsupport").rglob("*.py"))
 HEAVY = {"scipy.stats", "numba", "matplotlib", "ipywidgets", "IPython", "jupytext", "pandas"}

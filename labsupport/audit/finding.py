@@ -1,0 +1,131 @@
+"""What an audit says: findings, each with a verdict, numbers, a reason and the lesson that explains it."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from labsupport.queueing.requestlog import RequestLog
+from labsupport.records.record import Claims, Record
+
+HOLDS, DOUBTFUL, BROKEN, UNKNOWN = "holds", "doubtful", "broken", "can't be checked"
+VERDICTS = (HOLDS, DOUBTFUL, BROKEN, UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check of an audit.
+
+    check    its name; title: the question it answers
+    verdict  holds, doubtful, broken or can't be checked
+    numbers  {name with unit: number or text}
+    reason   two sentences: what was found, and what follows
+    lesson   stem of the lesson that explains it
+    """
+
+    check: str
+    title: str
+    verdict: str
+    numbers: dict[str, float | str] = field(default_factory=dict)
+    reason: str = ""
+    lesson: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """All findings on one run; `audit["little"]` is the finding of that name."""
+
+    record: Record
+    findings: tuple[Finding, ...]
+    slo: dict[str, float]
+
+    def __getitem__(self, check):
+        found = next((finding for finding in self.findings if finding.check == check), None)
+        if found is None:
+            raise KeyError(
+                f"there is no check {check!r}; there are {', '.join(f.check for f in self.findings)}"
+            )
+        return found
+
+    def __iter__(self):
+        return iter(self.findings)
+
+    def __len__(self):
+        return len(self.findings)
+
+    def having(self, verdict):
+        """The findings of one verdict."""
+        return [finding for finding in self.findings if finding.verdict == verdict]
+
+    @property
+    def worst(self):
+        """broken, doubtful, holds, or can't be checked if nothing could be."""
+        return next((v for v in (BROKEN, DOUBTFUL, HOLDS) if self.having(v)), UNKNOWN)
+
+    def __str__(self):
+        from labsupport.audit.report import text
+
+        return text(self)
+
+    def __repr__(self):
+        told = ", ".join(f"{len(self.having(verdict))} {verdict}" for verdict in VERDICTS)
+        return f"Audit({self.record.name or self.record.tool}: {told})"
+
+    def _repr_html_(self):
+        from labsupport.audit.report import table_html
+
+        return table_html(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What the checks look at: a record, the promise to judge by, and the runs that came before."""
+
+    record: Record
+    slo: dict[str, float]
+    earlier: tuple[Record, ...] = ()
+
+    @property
+    def log(self) -> RequestLog | None:
+        return self.record.log if self.record.log is not None and len(self.record.log) else None
+
+    @property
+    def claims(self) -> Claims:
+        return self.record.claims
+
+    @cached_property
+    def ok(self):
+        """Which requests of the log succeeded."""
+        return np.ones(len(self.log), bool) if self.log.ok is None else self.log.ok
+
+    @cached_property
+    def arrival(self):
+        """Moments of arrival in s, from a log or a trace; None where there are none."""
+        if self.log is not None:
+            return self.log.arrival
+        return None if self.record.trace is None else self.record.trace.arrival
+
+    @cached_property
+    def response(self):
+        """Response times in s of the successes in order of arrival; of a summary in the file's order; or None."""
+        if self.log is not None:
+            return self.log.response[self.ok]
+        summary = self.record.summary
+        if summary is None or "response" not in summary.durations:
+            return None
+        values = summary.durations["response"]
+        return values if summary.ok is None else values[summary.ok]
+
+    @cached_property
+    def top(self):
+        """(quantity, p) of the highest percentile the tool claims, P99 of the response where it claims none."""
+        return max(self.claims.quantiles, key=lambda key: key[1], default=("response", 0.99))
+
+    @cached_property
+    def sent(self):
+        """Number of requests that were sent, by the tool or else by the records; None if unknown."""
+        if self.claims.requests is not None:
+            return self.claims.requests
+        if self.log is not None:
+            return len(self.log)
+        return None if self.response is None else len(self.record.summary.durations["response"])

@@ -1,0 +1,559 @@
+"""Checks of the load: is the bookkeeping sound, who decided when to send, was the system in a steady state?"""
+
+import numpy as np
+
+from labsupport.audit.finding import BROKEN, DOUBTFUL, HOLDS, UNKNOWN, Finding
+from labsupport.queueing.series import (
+    index_of_dispersion,
+    mser5,
+    peak_in_system,
+    scv,
+    time_average_in_system,
+    time_weighted_mean,
+)
+
+# Verdicts change at these; they are the author's judgement, tested on clean and on flawed runs.
+AGREE, DISAGREE = 0.05, 0.2  # relative difference of two counts of the same thing
+LATE_S, LATE_SHARE = 0.001, 0.1  # lateness below these matters to nobody
+
+
+def graded(difference, mild=AGREE, strong=DISAGREE):
+    """holds up to `mild`, doubtful up to `strong`, else broken. The last digit of a product does not decide."""
+    return HOLDS if difference <= mild + 1e-9 else DOUBTFUL if difference <= strong + 1e-9 else BROKEN
+
+
+def worst(*verdicts):
+    return next(v for v in (BROKEN, DOUBTFUL, HOLDS, UNKNOWN) if v in verdicts)
+
+
+def little(run):
+    """L = X W: what the tool prints, what the records say and what a gauge or the tool's own count says agree."""
+    title = "Do throughput, latency and concurrency fit together (L = X·W)?"
+    log, claims = run.log, run.claims
+    numbers, references = {}, {}
+    if log is not None:
+        done = np.isfinite(log.finish)
+        if done.any() and log.finish[done].max() > log.arrival[0]:
+            end = float(log.finish[done].max())
+            inside = float(log.response[done].sum() / (end - log.arrival[0]))
+            numbers["λ·W of the records"] = inside
+            if done.all():
+                numbers["L of the records, as an area"] = time_average_in_system(log, t1=end)
+            references["the records"] = inside
+    if (gauge := run.record.gauge) is not None and len(gauge.time) > 1:
+        numbers["L of the gauge, running and waiting, by time"] = time_weighted_mean(
+            gauge.time, gauge.running + gauge.waiting
+        )
+        numbers["L of the gauge, running only, by time"] = time_weighted_mean(gauge.time, gauge.running)
+        numbers["plain mean of the gauge's samples (not L)"] = float(gauge.running.mean())
+    if claims.inside is not None:
+        references["the tool's own mean concurrency"] = claims.inside
+    if claims.users is not None and not references:
+        references["the number of users"] = claims.users
+    if claims.rate is not None and "response" in claims.mean:
+        product = claims.rate * claims.mean["response"]
+        numbers |= {"X (1/s)": claims.rate, "W (s)": claims.mean["response"], "X·W": product}
+    elif "L of the gauge, running and waiting, by time" in numbers and references:
+        product = numbers["L of the gauge, running and waiting, by time"]
+    elif "L of the records, as an area" in numbers:
+        reason = (
+            "Counted as an area and as rate times mean response time, the records give the same L. The tool prints "
+            "nothing to compare it with, so this says only that the records are complete."
+        )
+        return Finding("little", title, HOLDS, numbers, reason, "01_little")
+    else:
+        reason = (
+            "Throughput and mean response time are not both known. Without them nothing can be compared; ask the tool "
+            "for both."
+        )
+        return Finding("little", title, UNKNOWN, numbers, reason, "01_little")
+    if claims.cap is not None and product > claims.cap * (1 + AGREE):
+        numbers["cap"] = claims.cap
+        reason = (
+            f"X·W is {product:.4g}, but at most {claims.cap:g} requests were allowed in flight. Rate or response time "
+            "must be wrong."
+        )
+        return Finding("little", title, BROKEN, numbers, reason, "01_little")
+    if not references:
+        reason = (
+            f"X·W says that {product:.4g} requests were in flight on average. The tool gives no count to compare "
+            "it with; it is a result, not a test."
+        )
+        return Finding("little", title, UNKNOWN, numbers, reason, "01_little")
+    name, reference = min(references.items(), key=lambda item: -abs(product / max(item[1], 1e-300) - 1))
+    numbers[f"L by {name}"] = reference
+    if name == "the number of users" and "response" in claims.mean and claims.mean["response"] > 0:
+        numbers["throughput that these users would make (1/s)"] = reference / claims.mean["response"]
+    verdict = graded(abs(product / reference - 1) if reference > 0 else np.inf)
+    if verdict == HOLDS:
+        reason = f"{product:.4g} in flight by one count and {reference:.4g} by {name}: they agree. The counters fit."
+    else:
+        reason = (
+            f"One count gives {product:.4g} requests in flight, another ({name}) {reference:.4g}. Either a counter or a "
+            "clock is wrong, or time is spent where the tool does not look: in the client, or between requests."
+        )
+    return Finding("little", title, verdict, numbers, reason, "01_little")
+
+
+def seconds_peak(log):
+    """Peak concurrency as tools count it who put requests into bins of a second: an upper bound, often far off."""
+    done = np.isfinite(log.finish)
+    first = (log.arrival[done] - log.arrival[0]).astype(int)
+    last = np.maximum(np.ceil(log.finish[done] - log.arrival[0]).astype(int), first + 1)
+    if not done.any():
+        return 0
+    size = int(last.max()) + 1
+    if size > 10_000_000:
+        return 0
+    steps = np.bincount(first, minlength=size) - np.bincount(last, minlength=size)[:size]
+    return int(np.cumsum(steps).max())
+
+
+def peak(run):
+    """Exact peak concurrency against the one that is reported."""
+    title = "Is the reported peak concurrency a real one?"
+    log, claims = run.log, run.claims
+    numbers, exact = {}, None
+    if log is not None:
+        exact = peak_in_system(log)
+        numbers |= {"exact peak": exact, "peak by bins of one second": seconds_peak(log)}
+    if claims.rate is not None and "response" in claims.mean:
+        numbers["L = X·W"] = claims.rate * claims.mean["response"]
+    if claims.cap is not None:
+        numbers["cap"] = claims.cap
+    if claims.peak is None:
+        reason = "The tool reports no peak. What the records give is exact and may be quoted."
+        if exact is None:
+            reason = "Neither the tool nor the file tells a peak. Nothing can be compared."
+        return Finding("peak", title, UNKNOWN, numbers, reason, "01_little")
+    numbers["reported peak"] = claims.peak
+    bound = min((x for x in (exact, claims.cap) if x is not None), default=None)
+    if bound is None:
+        reason = (
+            "There are no moments and no cap to compare the reported peak with. It may be counted in bins."
+        )
+        return Finding("peak", title, UNKNOWN, numbers, reason, "01_little")
+    if claims.peak > bound:
+        verdict = BROKEN if claims.peak > bound * (1 + AGREE) + 1 or bound == claims.cap else DOUBTFUL
+        reason = (
+            f"The tool reports {claims.peak:g}, but never more than {bound:g} were in flight. It counts all requests "
+            "that touch the same second, one after the other included."
+        )
+    elif exact is not None and claims.peak < exact * (1 - DISAGREE):
+        verdict = DOUBTFUL
+        reason = f"The tool reports {claims.peak:g}, the records {exact}. It leaves requests out, probably failures."
+    elif exact is None:
+        verdict = UNKNOWN
+        reason = "The reported peak lies below the cap. Without moments it cannot be counted again."
+    else:
+        verdict, reason = (
+            HOLDS,
+            "Counted event by event, the peak is what the tool reports. It may be quoted.",
+        )
+    return Finding("peak", title, verdict, numbers, reason, "01_little")
+
+
+def offered(run):
+    """Offered against sent rate, and achieved rate net of the drain at the end."""
+    title = "Was the offered rate really offered, and was it served?"
+    claims, arrival = run.claims, run.arrival
+    if arrival is None or len(arrival) < 30 or arrival[-1] <= arrival[0]:
+        return _offered_by_claims(title, run)
+    n, span = len(arrival), float(arrival[-1] - arrival[0])
+    sent = (n - 1) / span
+    numbers = {"sent rate (1/s)": sent}
+    if run.log is not None and np.isfinite(run.log.finish).any():
+        last = float(run.log.finish[np.isfinite(run.log.finish)].max())
+        total = max(last - arrival[0], span)
+        numbers |= {"achieved over the whole run (1/s)": int(run.ok.sum()) / total, "drain (s)": total - span}
+    asked = claims.offered_rate
+    if asked is None and run.log is not None and run.log.intended is not None:
+        intended = np.sort(run.log.intended)
+        if intended[-1] > intended[0]:
+            asked = (n - 1) / float(intended[-1] - intended[0])
+    if asked is None:
+        reason = (
+            "What rate was asked for is not in the file. The sent rate is what the system was offered, by whoever "
+            "decided when to send."
+        )
+        return Finding("offered", title, UNKNOWN, numbers, reason, "07_open_closed")
+    numbers["asked rate (1/s)"] = asked
+    # The rate of n gaps that vary and cluster is itself uncertain: variance SCV (or index of dispersion) / n.
+    spread = max(scv(np.diff(arrival)), 0.1)
+    if n >= 400:
+        spread = max(spread, min(index_of_dispersion(arrival, span / 20.5), 20 * spread))
+    tolerance = max(0.03, 4 * np.sqrt(spread / n))
+    short = 1 - sent / asked
+    numbers["short of the asked rate (%)"] = 100 * short
+    verdict = graded(abs(short), tolerance, max(0.05, 1.5 * tolerance))
+    if verdict == HOLDS:
+        reason = (
+            f"{sent:.4g}/s were sent where {asked:.4g}/s were asked for. What is achieved over the whole run is less "
+            "because the last requests drain after the sending ends; that alone is no overload."
+        )
+    elif short > 0:
+        reason = (
+            f"{asked:.4g}/s were asked for and {sent:.4g}/s were sent: the generator falls behind its schedule. It "
+            "sleeps after each send, is too slow, or waits for a free connection, so the system was spared."
+        )
+    else:
+        reason = f"{sent:.4g}/s were sent, more than the {asked:.4g}/s asked for. The results belong to the higher rate."
+    return Finding("offered", title, verdict, numbers, reason, "07_open_closed")
+
+
+def _offered_by_claims(title, run):
+    claims, n = run.claims, run.sent
+    if claims.offered_rate is None or claims.rate is None or not n:
+        reason = (
+            "Offered rate, achieved rate and number of requests are not all known. Nothing can be compared; note the "
+            "rate that was asked for with the result."
+        )
+        return Finding("offered", title, UNKNOWN, {}, reason, "07_open_closed")
+    span, total = n / claims.offered_rate, n / claims.rate
+    drain = total - span
+    numbers = {"offered (1/s)": claims.offered_rate, "achieved (1/s)": claims.rate, "sending (s)": span}
+    numbers["drain (s)"] = drain
+    slowest = max((v for (name, p), v in claims.quantiles.items() if name == "ttft"), default=None)
+    if drain <= 0.1 * total or (slowest is not None and slowest < 0.05 * drain and drain < 0.5 * total):
+        reason = (
+            f"{n} requests at {claims.offered_rate:.4g}/s take {span:.4g} s to send, and {drain:.3g} s of drain make "
+            f"{claims.rate:.4g}/s of it. The last answers explain the difference: it is no overload."
+        )
+        return Finding("offered", title, HOLDS, numbers, reason, "06_goodput")
+    numbers |= {"wait of the last request, were it overload (s)": drain, "mean wait then (s)": drain / 2}
+    verdict = BROKEN if drain > 0.5 * total else DOUBTFUL
+    reason = (
+        f"Sending took {span:.4g} s, but the last answer came {drain:.4g} s later: the system completes less than is "
+        "offered. A latency of such a run measures how long it lasted, not the system."
+    )
+    return Finding("offered", title, verdict, numbers, reason, "06_goodput")
+
+
+def loop(run):
+    """Open, closed or capped: does the system decide when the next request is sent?"""
+    title = "Who decides when the next request is sent (open, closed, capped)?"
+    log, claims = run.log, run.claims
+    numbers, verdicts, told = {}, [], []
+    if claims.dropped:
+        share = claims.dropped / (claims.dropped + (run.sent or 0))
+        numbers["never sent (%)"] = 100 * share
+        verdicts.append(graded(share, 0.001, 0.01))
+        told.append(f"{claims.dropped} requests were dropped because no connection was free.")
+    if log is not None and log.intended is not None:
+        late = log.arrival - log.intended
+        p99 = float(np.quantile(late, 0.99))
+        seen = run.response[np.isfinite(run.response)]
+        scale = float(np.quantile(seen, 0.99)) if len(seen) else 0.0
+        numbers |= {"hidden wait, mean (s)": float(late.mean()), "hidden wait, P99 (s)": p99}
+        numbers["hidden wait, most (s)"] = float(late.max())
+        if len(seen):
+            ends = (log.finish - log.intended)[run.ok]
+            numbers |= {
+                "P99 from the send (s)": scale,
+                "P99 from the intended send (s)": float(np.quantile(ends, 0.99)),
+            }
+        verdicts.append(
+            HOLDS if p99 <= LATE_S else graded(p99 / max(scale, 1e-12), LATE_SHARE / 2, LATE_SHARE)
+        )
+        told.append(
+            f"Requests were sent {float(late.mean()) * 1e3:.3g} ms after their moment on average, {p99 * 1e3:.3g} ms at P99."
+        )
+    elif "client_queue" in claims.mean and claims.mean.get("response"):
+        hidden = claims.mean["client_queue"]
+        numbers["hidden wait, mean (s)"] = hidden
+        verdicts.append(
+            HOLDS
+            if hidden <= LATE_S
+            else graded(hidden / claims.mean["response"], LATE_SHARE / 2, LATE_SHARE)
+        )
+        told.append(
+            f"The tool says that requests waited {hidden * 1e3:.3g} ms on average before they were sent."
+        )
+    elif log is not None and len(log) >= 50:
+        verdict, sentence, found = _who_sends(log)
+        numbers |= found
+        verdicts.append(verdict)
+        told.append(sentence)
+    if claims.users is not None and not told:
+        verdicts.append(DOUBTFUL)
+        told.append(f"{claims.users:g} users each wait for their answer: a closed loop.")
+    if claims.cap is not None and claims.rate is not None and "response" in claims.mean and log is None:
+        use = claims.rate * claims.mean["response"] / claims.cap
+        numbers["use of the cap (%)"] = 100 * use
+        verdicts.append(graded(use, 0.8, 0.95) if claims.offered_rate is not None else DOUBTFUL)
+        told.append(f"{100 * use:.0f}% of the allowed {claims.cap:g} in flight are in use.")
+    if not verdicts:
+        reason = (
+            "Neither the schedule nor the moments of sending are in the file. Whether requests waited in the client "
+            "is unknown; use a tool that records the intended moment."
+        )
+        return Finding("loop", title, UNKNOWN, numbers, reason, "07_open_closed")
+    verdict = worst(*verdicts)
+    rest = (
+        "The load did not wait for the system, so slow moments are seen in full."
+        if verdict == HOLDS
+        else "The system slows its own load: users who come at their own time wait longer than these numbers say."
+    )
+    told = told[verdicts.index(verdict)]
+    return Finding("loop", title, verdict, numbers, f"{told} {rest}", "07_open_closed")
+
+
+def _who_sends(log):
+    """(verdict, sentence, numbers) from moments alone: do sends follow answers?
+
+    In a closed loop without think time, or behind a cap that binds, a request is sent the moment another returns.
+    A send then stands just after a finish. Open arrivals fall anywhere between two finishes.
+    """
+    finish = np.sort(log.finish[np.isfinite(log.finish)])
+    place = np.searchsorted(finish, log.arrival, "right")
+    between = (place > 0) & (place < len(finish))
+    if between.sum() < 30:
+        return UNKNOWN, "Too few requests overlap to tell whether sends follow answers.", {}
+    at = place[between]
+    gap = finish[at] - finish[at - 1]
+    since = log.arrival[between] - finish[at - 1]
+    after = since <= np.maximum(0.02 * gap, 1e-9)
+    share = float(after.mean())
+    inside = log.in_system(log.arrival)[between]  # those who just came included
+    full = inside >= inside.max()
+    numbers = {
+        "sends right after an answer (%)": 100 * share,
+        "sends into a full cap (%)": 100 * float(full.mean()),
+    }
+    if share > 0.5:
+        return (
+            BROKEN,
+            f"{100 * share:.0f}% of the requests are sent right after an answer: a closed loop.",
+            numbers,
+        )
+    if share > 0.1 and full.mean() > 0.1 and after[full].mean() > 0.8 * min(1.0, 3 * share):
+        sentence = f"{100 * share:.0f}% of the requests are sent right after an answer, at a full cap of {inside.max()}."
+        return BROKEN, sentence, numbers
+    if share > 0.15:
+        return DOUBTFUL, f"{100 * share:.0f}% of the requests are sent right after an answer.", numbers
+    slower = _sends_when_busy(log)
+    if slower is not None:
+        numbers["send rate above the median number inside, over that below"] = slower
+        if slower < 0.6:
+            return DOUBTFUL, "Fewer requests are sent while more are inside, as users do who wait.", numbers
+    return HOLDS, "Sends do not follow answers: an open loop, as far as moments show.", numbers
+
+
+def _sends_when_busy(log):
+    """Rate of sends while more than the median are inside over the rate while fewer are; None if regular or few.
+
+    Poisson arrivals see time averages, so the ratio is 1 for them; regular ones avoid busy times by themselves.
+    """
+    gaps = np.diff(log.arrival)
+    if len(gaps) < 500 or gaps.mean() == 0 or scv(gaps) < 0.7:
+        return None
+    t = np.linspace(log.arrival[0], log.arrival[-1], 4 * len(log))
+    over_time = log.in_system(t)
+    before = log.in_system(log.arrival) - 1
+    middle = np.median(over_time)
+    high, low = (over_time > middle).mean(), (over_time <= middle).mean()
+    if min(high, low) < 0.1:
+        return None
+    ratio = ((before > middle).mean() / high) / max((before <= middle).mean() / low, 1e-12)
+    return float(ratio)
+
+
+def arrivals(run):
+    """Variability of the arrivals: SCV, index of dispersion, ticks and repeated gaps, against what was asked for."""
+    title = "Is the arrival pattern the one that is claimed?"
+    arrival, claims = run.arrival, run.claims
+    if arrival is None or len(arrival) < 100 or arrival[-1] <= arrival[0]:
+        known = 0 if arrival is None else len(arrival)
+        numbers = {"arrivals": known}
+        if claims.burstiness is not None:
+            b = claims.burstiness
+            numbers |= {
+                "SCV if b is a gamma shape (1/b)": 1 / b,
+                "SCV if b is a coefficient of variation (b²)": b * b,
+            }
+        reason = (
+            f"{known} moments of arrival are known, and 100 are needed. A pattern cannot be told from fewer; a "
+            "burstiness parameter means different things in different tools."
+        )
+        return Finding("arrivals", title, UNKNOWN, numbers, reason, "04_bursts_pooling_fanout")
+    gaps = np.diff(arrival)
+    n, mean = len(gaps), float(gaps.mean())
+    found = scv(gaps)
+    zero = float((gaps <= 1e-12).mean())
+    numbers = {"SCV of the gaps": found, "gaps of zero (%)": 100 * zero}
+    numbers |= (
+        {"index of dispersion, 10 mean gaps": index_of_dispersion(arrival, 10 * mean)} if n >= 200 else {}
+    )
+    long = index_of_dispersion(arrival, 100 * mean) if n >= 2000 else None
+    if long is not None:
+        numbers["index of dispersion, 100 mean gaps"] = long
+    tick, twins = _ticks(gaps)
+    if tick:
+        numbers["tick of the clock (s)"] = tick
+    numbers["gaps with an equal one (%)"] = 100 * twins
+    if b := claims.burstiness:
+        numbers |= {
+            "SCV if b is a gamma shape (1/b)": 1 / b,
+            "SCV if b is a coefficient of variation (b²)": b * b,
+        }
+    lesson = "04_bursts_pooling_fanout"
+    if zero > 0.02 or (tick and tick > 0.2 * mean):
+        verdict = BROKEN if zero > 0.2 or (tick and tick > mean) else DOUBTFUL
+        reason = (
+            f"{100 * zero:.3g}% of the gaps are zero: the moments stand on ticks"
+            f"{f' of {tick:.3g} s' if tick else ''}. What happened within a tick is lost, so neither bursts nor waiting "
+            "can be told from these moments."
+        )
+        return Finding("arrivals", title, verdict, numbers, reason, lesson)
+    if twins > 0.2 and not tick and found > 0.01:
+        reason = (
+            f"{100 * twins:.0f}% of the gaps occur more than once, to the nanosecond. A recorded piece of traffic was "
+            "probably played several times, so there is less evidence than there are requests."
+        )
+        return Finding("arrivals", title, BROKEN, numbers, reason, lesson)
+    expected = 1.0 if claims.scv is None else claims.scv
+    numbers["SCV that is claimed" if claims.scv is not None else "SCV of Poisson arrivals"] = expected
+    error = np.sqrt((2 * expected**2 + 2 * expected) / n) + 0.01  # asymptotic, gamma gaps
+    off = abs(found - expected)
+    verdict = (
+        BROKEN
+        if off > max(6 * error, 0.3 * expected)
+        else DOUBTFUL
+        if off > max(4 * error, 0.1 * expected)
+        else HOLDS
+    )
+    clustered = False
+    if long is not None:
+        windows = int((arrival[-1] - arrival[0]) // (100 * mean))
+        allowed = max(expected, 0.1) * (1 + 5 * np.sqrt(2 / (windows - 1)) + 0.1)
+        clustered = long > allowed
+    if clustered:
+        verdict = worst(verdict, BROKEN if long > 2 * allowed else DOUBTFUL)
+    if claims.scv is None and verdict == BROKEN:
+        verdict = DOUBTFUL  # nobody said Poisson
+    if verdict == HOLDS:
+        reason = (
+            f"The gaps have an SCV of {found:.3g}, as {expected:.3g} lets one expect, and busy times do not cluster. "
+            "Results hold for this pattern; real users may be burstier."
+        )
+    else:
+        what = (
+            "busy times cluster over long windows"
+            if clustered and off <= 4 * error
+            else f"their SCV is {found:.3g}"
+        )
+        meant = "what the tool was asked for" if claims.scv is not None else "Poisson arrivals"
+        reason = (
+            f"The arrivals are not {meant} (SCV {expected:.3g}): {what}. Waiting grows with the variability of the "
+            "arrivals, so the result holds for this pattern alone."
+        )
+    return Finding("arrivals", title, verdict, numbers, reason, lesson)
+
+
+def _ticks(gaps):
+    """(tick of the clock in s or None, share of gaps above zero that occur more than once, to 1 ns)."""
+    whole = np.round(gaps * 1e9).astype(np.int64)
+    whole = whole[whole > 0]
+    if len(whole) < 10:
+        return None, 0.0
+    values, counts = np.unique(whole, return_counts=True)
+    twins = float(counts[counts > 1].sum() / len(whole))
+    if len(values) == 1:
+        return None, twins  # equal intervals
+    tick = int(values[0])
+    odd = np.abs(whole / tick - np.round(whole / tick)) > 0.02
+    on_ticks = odd.mean() < 0.01 and tick >= 1000 and twins > 0.2
+    return (tick / 1e9 if on_ticks else None), twins
+
+
+def stability(run):
+    """Growth during the run: does the number inside rise from beginning to end?"""
+    title = "Was the system stable, or did it fill up during the run?"
+    log, lesson = run.log, "06_goodput"
+    if log is None or len(log) < 100 or log.arrival[-1] <= log.arrival[0]:
+        numbers = {"requests with moments": 0 if log is None else len(log)}
+        reason = (
+            "Fewer than 100 requests have moments. Growth during the run cannot be told; run longer and keep the "
+            "records of each request."
+        )
+        return Finding("stability", title, UNKNOWN, numbers, reason, lesson)
+    t = np.linspace(log.arrival[0], log.arrival[-1], 2001)[1:]
+    parts = log.in_system(t).reshape(10, -1).mean(axis=1)
+    rises = np.sign(np.subtract.outer(parts, parts))[np.tril_indices(10, -1)].sum() / 45  # Kendall's tau
+    first, last = float(parts[:3].mean()), float(parts[-3:].mean())
+    left = int(log.in_system(log.arrival[-1]))
+    numbers = {
+        "inside, first three tenths": first,
+        "inside, last three tenths": last,
+        "Kendall's tau of ten parts": rises,
+    }
+    numbers |= {"inside at the last send": left, "that is, of all (%)": 100 * left / len(log)}
+    growth = last / max(first, 1e-9)
+    verdict = HOLDS
+    if rises >= 0.7 and growth > 1.5 and last - first > 3 * np.sqrt(max(first, 1)):
+        verdict = BROKEN
+    elif (rises >= 0.6 or left > 0.2 * len(log)) and growth > 1.3 and last - first > 1:
+        verdict = DOUBTFUL
+    if verdict == HOLDS:
+        reason = (
+            f"The number inside does not rise steadily: {first:.3g} in the first three tenths, {last:.3g} in the last. "
+            "A mean over the run describes the system."
+        )
+    else:
+        reason = (
+            f"The number inside rises from {first:.3g} to {last:.3g} and {left} are left when the sending ends. Such a "
+            "run has no steady latency: twice the run would give about twice the number."
+        )
+    return Finding("stability", title, verdict, numbers, reason, lesson)
+
+
+def warmup(run):
+    """Is the beginning different from the rest, and how much of the run is its drain?"""
+    title = "How much of the run is warm-up or drain?"
+    log, lesson = run.log, "09_sample_size"
+    values = None if run.response is None else run.response[np.isfinite(run.response)]
+    if log is None or len(values) < 100:
+        reason = (
+            "Fewer than 100 requests with moments succeeded. Warm-up and drain cannot be told from the rest; keep the "
+            "records of each request."
+        )
+        return Finding("warmup", title, UNKNOWN, {}, reason, lesson)
+    last = float(log.finish[np.isfinite(log.finish)].max())
+    drain = max(last - log.arrival[-1], 0) / (last - log.arrival[0])
+    cut = mser5(values)
+    numbers = {
+        "drain (% of the run)": 100 * drain,
+        "MSER-5 would cut (requests)": "no steady part" if cut is None else cut,
+    }
+    high, low = 0.0, np.inf
+    for share in (0.02, 0.05, 0.1):
+        size = int(share * len(values))
+        if size < 10:
+            continue
+        parts = values[: len(values) // size * size].reshape(-1, size).mean(axis=1)
+        # Against the highest (lowest) later part: by chance the first is rarely above even that.
+        high = max(high, parts[0] / max(parts[1:].max(), 1e-300))
+        low = min(low, parts[0] / max(parts[1:].min(), 1e-300))
+    numbers |= {"first part over the slowest later part": high, "first part over the fastest later part": low}
+    verdict = worst(graded(high, 1.3, 2.0), HOLDS if low >= 0.4 else DOUBTFUL, graded(drain, 0.2, 0.5))
+    if verdict == HOLDS:
+        reason = (
+            f"The beginning is no slower than later parts, and {100 * drain:.2g}% of the run is drain. Neither changes "
+            "the result much."
+        )
+    elif high > 1.3:
+        reason = (
+            f"The first requests took {high:.3g} times as long as the slowest later part. They are warm-up (compiling, "
+            "filling caches) and should be left out, or run before the clock starts."
+        )
+    elif low < 0.4:
+        reason = (
+            "The first requests were far quicker than any later part: the system was still filling. Leave the beginning "
+            "out, or run longer."
+        )
+    else:
+        reason = (
+            f"{100 * drain:.3g}% of the run passed after the last send, with ever fewer requests inside. A rate over the "
+            "whole run is too low; count in the time of sending."
+        )
+    return Finding("warmup", title, verdict, numbers, reason, lesson)
