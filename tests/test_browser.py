@@ -6,6 +6,7 @@ import shutil
 from contextlib import contextmanager
 
 import browser
+import nbformat
 import pytest
 
 from labsupport import course
@@ -171,3 +172,24 @@ def test_address_that_qlab_prints_opens_the_lesson_with_the_courses_settings(chr
     assert page.locator(".jp-Dialog, .jp-toast-message, .Toastify__toast").count() == 0
     assert not [url for url in asked if "/lab/api/news" in url or "/lab/api/update" in url]
     page.close()
+
+
+def test_frames_switch_without_a_kernel(notebook, lab):
+    """The other mode of an explorer: all pictures are in the page, and the slider works when the kernel is gone."""
+    source = "from labsupport import little\nlittle.memory().frames('model')"
+    frames = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    frames.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(frames, lab.work / "notebooks" / "frames.ipynb")
+    page = notebook("notebooks/frames.ipynb")
+    page.run_all()
+    shown = page.page.locator("svg[role=img]:visible").first
+    before = shown.get_attribute("aria-label")
+    assert before.startswith("KV cache against arrival rate")
+    page.page.evaluate("async () => { await jupyterapp.shell.currentWidget.sessionContext.session.kernel.shutdown() }")
+    page.page.locator(".noUi-handle").first.focus()
+    page.page.keyboard.press("ArrowRight")
+    page.page.wait_for_function(
+        """before => [...document.querySelectorAll('svg[role=img]')]
+            .filter(svg => svg.checkVisibility()).some(svg => svg.ariaLabel !== before)""",
+        arg=before,
+    )

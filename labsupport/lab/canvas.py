@@ -59,7 +59,8 @@ class Canvas:
 
     def svg(self) -> str:
         """The picture as an `<svg>` element with its alt text, for pages without a kernel."""
-        self.png()  # settles the layout
+        if self._background is None:
+            self.png()  # settles the layout
         for artist in self._moving:
             artist.set_animated(False)  # savefig leaves animated artists out
         try:
