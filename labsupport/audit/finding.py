@@ -30,6 +30,12 @@ class Finding:
     reason: str = ""
     lesson: str = ""
 
+    def __post_init__(self):
+        plain = {
+            name: value.item() if hasattr(value, "item") else value for name, value in self.numbers.items()
+        }
+        object.__setattr__(self, "numbers", plain)
+
 
 @dataclass(frozen=True, eq=False)
 class Audit:

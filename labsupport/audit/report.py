@@ -14,11 +14,8 @@ _SIGN = {HOLDS: "\u2713", DOUBTFUL: "?", BROKEN: "\u2717", UNKNOWN: "\u2013"}
 
 def number(value):
     """A number of a finding as text."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        try:
-            value = value.item()
-        except AttributeError:
-            return str(value)
+    if isinstance(value, str):
+        return value
     if isinstance(value, int) or (math.isfinite(value) and value == int(value) and abs(value) < 1e9):
         return str(int(value))
     return f"{value:.4g}"
@@ -57,8 +54,6 @@ def as_dict(audit):
     """The audit as plain dictionaries and lists; infinite and undefined numbers become text, as JSON has none."""
 
     def plain(value):
-        if hasattr(value, "item"):
-            value = value.item()
         return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
     return {

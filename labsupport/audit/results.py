@@ -90,7 +90,7 @@ def failures(run):
 def _pile(response):
     """Share of the response times within 0.5% of the longest, where that is far from the others; else 0."""
     values = response[np.isfinite(response)]
-    if len(values) < 20 or values.max() < 2 * np.median(values):
+    if len(values) < 20 or values.max() < 1.2 * np.median(values):
         return 0.0
     near = values >= values.max() * 0.995
     return float(near.mean()) if near.sum() >= 5 else 0.0
@@ -388,7 +388,7 @@ def printed(run):
         if run.log is not None and name != "response" and not _has(run.log, name):
             continue
         values = _values(run, name)
-        if values is None or not np.isfinite(values).all():
+        if values is None or not len(values) or not np.isfinite(values).all():
             continue
         pairs = [("mean", run.claims.mean.get(name), float(values.mean()))]
         pairs += [

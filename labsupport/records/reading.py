@@ -54,6 +54,8 @@ def read_all(path):
     tool, reader = _recognise(path, head(path))
     with one_sentence(path, tool):
         records = reader(path)
+    if not records:
+        raise wrong(path, f"it looks like a result of {tool}, but holds no run")
     name = Path(path).name
     if len(records) == 1:
         return [replace(records[0], name=name)]

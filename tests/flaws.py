@@ -1,0 +1,280 @@
+"""Runs with one known flaw each, and clean ones, for the tests of the audit. Made with the course's own simulators."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+
+from labsupport.audit.load import seconds_peak
+from labsupport.queueing import simulate, workload
+from labsupport.queueing.requestlog import RequestLog
+from labsupport.queueing.slo import attainment
+from labsupport.queueing.statistics import peak_in_system
+from labsupport.records import Claims, Record
+
+
+def columns(log):
+    return {f.name: c for f in fields(log) if (c := getattr(log, f.name)) is not None}
+
+
+def described(log, rate, slo_share=0.95, **more):
+    """The record of a log with the claims that an honest tool would print."""
+    ok = np.ones(len(log), bool) if log.ok is None else log.ok
+    good = log.response[ok]
+    seconds = float(log.finish[np.isfinite(log.finish)].max() - log.arrival[0])
+    slo = {"ttft": float(np.quantile(log.ttft[ok], slo_share))}
+    claims = Claims(
+        requests=len(log),
+        failed=int((~ok).sum()),
+        duration_s=seconds,
+        rate=len(good) / seconds,
+        offered_rate=rate,
+        burstiness=1.0,
+        scv=1.0,
+        mean={
+            "response": float(good.mean()),
+            "ttft": float(log.ttft[ok].mean()),
+            "tpot": float(np.nanmean(log.tpot[ok])),
+        },
+        quantiles={("response", p): float(np.quantile(good, p)) for p in (0.5, 0.95, 0.99)},
+        peak=peak_in_system(log),
+        slo=slo,
+        attainment=attainment(log, slo).value,
+    )
+    return Record("made", log, claims=replace(claims, **more), prompts=np.arange(len(log)), name="made")
+
+
+def with_tokens(rng, log, intended=None):
+    """The log with a first token after a fifth of the service, token counts and, if wanted, a schedule."""
+    given = {} if intended is None else {"intended": intended}
+    tokens = {
+        "prompt_tokens": rng.integers(1, 4000, len(log)),
+        "output_tokens": 1 + rng.geometric(1 / 60, len(log)),
+    }
+    first = log.start + 0.2 * (log.finish - log.start)
+    return RequestLog(**columns(log) | given | tokens, first_token=first)
+
+
+def system(rng):
+    """(rate, service law, servers) of a stable system at 30 to 80% utilisation."""
+    rate, servers = rng.uniform(1, 50), int(rng.integers(1, 9))
+    law = workload.gamma(servers * rng.uniform(0.3, 0.8) / rate, rng.choice([0.25, 1.0, 1.5]))
+    return rate, law, servers
+
+
+def open_run(rng, n, arrival=None, punctual=True, at=None):
+    """An open run: Poisson arrivals, or those given as a function of the rate, into a stable system."""
+    rate, law, servers = system(rng) if at is None else at
+    arrival = workload.poisson(rng, rate, n) if arrival is None else arrival(rate)
+    log = simulate.fcfs_servers(arrival, law.sample(rng, n), servers)
+    late = rng.exponential(1e-4, n) if punctual else None
+    return with_tokens(rng, log, None if late is None else np.maximum(arrival - late, 0)), rate
+
+
+def clean(rng, n=20_000):
+    """No flaw: what is sent at the scheduled moment, and half of the time a file without the schedule."""
+    log, rate = open_run(rng, n, punctual=bool(rng.random() < 0.5))
+    return described(log, rate)
+
+
+def wrong_mean(rng):
+    """The mean response time leaves a part out."""
+    log, rate = open_run(rng, 2000)
+    record = described(log, rate)
+    mean = record.claims.mean | {"response": record.claims.mean["response"] * rng.uniform(0.4, 0.9)}
+    return replace(record, claims=replace(record.claims, mean=mean))
+
+
+def binned_peak(rng):
+    """Peak concurrency counted in bins of one second, of requests that are much shorter."""
+    log, rate = open_run(
+        rng, 3000, at=(rng.uniform(20, 80), workload.exponential(rng.uniform(0.005, 0.01)), 1)
+    )
+    return described(log, rate, peak=seconds_peak(log))
+
+
+def behind_schedule(rng):
+    """The generator sleeps an exponential time after each send, which itself takes time."""
+    send = rng.uniform(0.06, 0.3)  # of a mean gap
+
+    def arrival(rate):
+        return np.cumsum(rng.exponential(1 / rate, 4000) + send / rate)
+
+    log, rate = open_run(rng, 4000, arrival, punctual=False)
+    return described(log, rate)
+
+
+def hidden_queue(rng):
+    """A cap that binds: requests wait in the client, and the clock starts afterwards."""
+    n, cap, rate = 2000, int(rng.integers(1, 17)), rng.uniform(1, 50)
+    intended = workload.poisson(rng, rate, n)
+    service = workload.gamma(cap * rng.uniform(0.85, 1.1) / rate, 0.5).sample(rng, n)
+    log = simulate.fcfs_servers(intended, service, cap)
+    order = np.argsort(log.start, kind="stable")
+    sent = RequestLog(log.start[order], log.start[order], log.finish[order], intended=intended[order])
+    return described(with_tokens(rng, sent), rate, cap=cap)
+
+
+def hidden_queue_untold(rng):
+    """The same, from a tool that does not save the schedule."""
+    record = hidden_queue(rng)
+    told = columns(record.log)
+    del told["intended"]
+    return replace(record, log=RequestLog(**told))
+
+
+def closed(rng):
+    """Users who send again as soon as they have an answer, said to be an open load."""
+    users, rounds = int(rng.integers(2, 40)), 100
+    service = workload.exponential(0.1).sample(rng, (users, rounds))
+    think = np.full((users, rounds), rng.uniform(0, 1e-6))
+    log = simulate.closed_loop(think, service)
+    return described(with_tokens(rng, log), (len(log) - 1) / float(log.arrival[-1]))
+
+
+def bursty(rng):
+    """Arrivals with an SCV of 2 to 8 that are said to be Poisson."""
+    scv = rng.uniform(2, 8)
+    log, rate = open_run(rng, 4000, lambda rate: workload.renewal(rng, workload.gamma(1 / rate, scv), 4000))
+    return described(log, rate)
+
+
+def clustered(rng):
+    """Poisson arrivals whose rate changes: the gaps alone show little, long windows much."""
+
+    def arrival(rate):
+        return workload.mmpp(rng, [0.4 * rate, 1.6 * rate], [200 / rate, 200 / rate], 8000)
+
+    log, rate = open_run(rng, 8000, arrival)
+    return described(log, rate)
+
+
+def ticks(rng):
+    """Moments rounded down to a clock whose tick holds several requests."""
+
+    def arrival(rate):
+        tick = rng.uniform(0.3, 5) / rate
+        return np.floor(workload.poisson(rng, rate, 4000) / tick) * tick
+
+    log, rate = open_run(rng, 4000, arrival, punctual=False)
+    return described(log, rate)
+
+
+def replayed(rng):
+    """A recorded minute of traffic played again and again."""
+    times = int(rng.integers(3, 20))
+
+    def arrival(rate):
+        return np.cumsum(np.tile(rng.exponential(1 / rate, 4000 // times), times))
+
+    n = 4000 // times * times
+    log, rate = open_run(rng, n, arrival, punctual=False)
+    return described(log, rate)
+
+
+def overloaded(rng):
+    """More is offered than is served."""
+    n, servers, rate = int(rng.integers(500, 5000)), int(rng.integers(1, 9)), rng.uniform(1, 50)
+    law = workload.exponential(servers * rng.uniform(1.15, 2) / rate)
+    log, rate = open_run(rng, n, at=(rate, law, servers))
+    return described(log, rate)
+
+
+def cold(rng):
+    """The first requests take several times as long."""
+    n = 4000
+    rate, law, servers = system(rng)
+    arrival, service = workload.poisson(rng, rate, n), law.sample(rng, n)
+    first = int(n * rng.uniform(0.02, 0.1))
+    service[:first] *= rng.uniform(4, 10)
+    log = simulate.fcfs_servers(arrival, service, servers)
+    return described(with_tokens(rng, log, arrival), rate)
+
+
+def long_drain(rng):
+    """A few very long answers after the last send make up most of the run."""
+    log, rate = open_run(rng, 1000)
+    told = columns(log)
+    finish = told["finish"].copy()
+    finish[-5:] = log.arrival[-1] * (1 + rng.uniform(0.4, 2, 5))
+    return described(RequestLog(**told | {"finish": finish}), rate)
+
+
+def survivors(rng):
+    """Failed requests are left out of the percentiles."""
+    log, rate = open_run(rng, 4000)
+    told = columns(log)
+    ok = rng.random(len(log)) > rng.uniform(0.015, 0.2)
+    finish, first = told["finish"].copy(), told["first_token"].copy()
+    finish[~ok] = first[~ok] = np.inf
+    return described(RequestLog(**told | {"finish": finish, "first_token": first, "ok": ok}), rate)
+
+
+def cut_off(rng):
+    """Answers that took longer than a time-out count as if they had ended then."""
+    log, rate = open_run(rng, 4000, at=(20.0, workload.lognormal(0.04, 16), 1))
+    told = columns(log)
+    limit = float(np.quantile(log.response, rng.uniform(0.9, 0.985)))
+    finish = np.minimum(told["finish"], log.arrival + limit)
+    told |= {name: np.minimum(told[name], finish) for name in ("start", "first_token")}
+    return described(RequestLog(**told | {"finish": finish}), rate)
+
+
+def too_few(rng):
+    """A P99 of some dozens of requests."""
+    log, rate = open_run(rng, int(rng.integers(10, 360)))
+    return described(log, rate)
+
+
+def dependent(rng):
+    """One short run close to saturation."""
+    rate = rng.uniform(1, 50)
+    log, rate = open_run(rng, 3000, at=(rate, workload.exponential(rng.uniform(0.96, 0.99) / rate), 1))
+    return described(log, rate)
+
+
+def kind_attainment(rng):
+    """The attainment that is claimed is that of the survivors."""
+    record = survivors(rng)
+    log = record.log
+    kept = log.ttft[log.ok] <= record.claims.slo["ttft"]
+    return replace(record, claims=replace(record.claims, attainment=float(kept.mean())))
+
+
+def mean_over_tokens(rng):
+    """The TPOT that is claimed is the mean over tokens."""
+    log, rate = open_run(rng, 4000)
+    found = ~np.isnan(log.tpot)
+    decode = (log.finish - log.first_token)[found].sum()
+    record = described(log, rate)
+    mean = record.claims.mean | {"tpot": float(decode / (log.output_tokens[found] - 1).sum())}
+    return replace(record, claims=replace(record.claims, mean=mean))
+
+
+def repeated(rng):
+    """A few prompts, used again and again."""
+    record = described(*open_run(rng, 2000))
+    return replace(record, prompts=rng.integers(0, int(rng.integers(5, 1500)), 2000))
+
+
+FLAWS = {  # flaw -> the check that must find it
+    wrong_mean: "little",
+    binned_peak: "peak",
+    behind_schedule: "offered",
+    hidden_queue: "loop",
+    hidden_queue_untold: "loop",
+    closed: "loop",
+    bursty: "arrivals",
+    clustered: "arrivals",
+    ticks: "arrivals",
+    replayed: "arrivals",
+    overloaded: "stability",
+    cold: "warmup",
+    long_drain: "warmup",
+    survivors: "failures",
+    cut_off: "failures",
+    too_few: "quantile_size",
+    dependent: "dependence",
+    kind_attainment: "goodput",
+    mean_over_tokens: "tpot_itl",
+    repeated: "repeats",
+}
