@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from labsupport.audit.load import seconds_peak
+from labsupport.audit.bookkeeping import seconds_peak
 from labsupport.queueing import simulate, workload
 from labsupport.queueing.requestlog import RequestLog
 from labsupport.queueing.slo import attainment

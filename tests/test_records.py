@@ -345,6 +345,22 @@ def test_plain_csv_is_what_qlab_load_writes(tmp_path):
     assert len(record.unknown) == 2
 
 
+@pytest.mark.parametrize(
+    ("claims", "message"),
+    [
+        ({"rate": "fast"}, "rate is 'fast'; give a number"),
+        ({"mean": {"response": -1}}, "mean is -1; give 0 or more"),
+        ({"quantiles": {("response", 99): 1}}, "the share 99; give one between 0 and 1"),
+        ({"requests": 3, "failed": 4}, "failed is 4 of 3 requests"),
+    ],
+)
+def test_claims_are_numbers(claims, message):
+    with pytest.raises(ValueError, match=message):
+        records.Claims(**claims)
+    told = records.Claims(rate=np.float64("nan"), mean={"ttft": np.inf, "response": np.float64(2)})
+    assert told.rate is None and told.mean == {"response": 2}
+
+
 # --- broken, mixed and unknown files --------------------------------------------------------------------------
 
 K6 = '{"metric":"http_req_duration","type":"Point","data":{"time":"2026-01-01T00:00:00Z","value":5.2,"tags":{}}}\n'

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from labsupport.audit import load, results
+from labsupport.audit import bookkeeping, evidence, promises, sending
 from labsupport.audit.finding import Audit, Run
 from labsupport.queueing.requestlog import RequestLog
 from labsupport.queueing.slo import QUANTITIES
@@ -10,20 +10,20 @@ from labsupport.records.reading import read_all
 from labsupport.records.record import Claims, Record
 
 CHECKS = {
-    "little": load.little,
-    "peak": load.peak,
-    "offered": load.offered,
-    "loop": load.loop,
-    "arrivals": load.arrivals,
-    "stability": load.stability,
-    "warmup": load.warmup,
-    "failures": results.failures,
-    "quantile_size": results.quantile_size,
-    "dependence": results.dependence,
-    "goodput": results.goodput,
-    "tpot_itl": results.tpot_itl,
-    "repeats": results.repeats,
-    "printed": results.printed,
+    "little": bookkeeping.little,
+    "peak": bookkeeping.peak,
+    "offered": sending.offered,
+    "loop": sending.loop,
+    "arrivals": sending.arrivals,
+    "stability": evidence.stability,
+    "warmup": evidence.warmup,
+    "failures": promises.failures,
+    "quantile_size": evidence.quantile_size,
+    "dependence": evidence.dependence,
+    "goodput": promises.goodput,
+    "tpot_itl": promises.tpot_itl,
+    "repeats": evidence.repeats,
+    "printed": bookkeeping.printed,
 }
 
 

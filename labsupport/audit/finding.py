@@ -10,6 +10,22 @@ from labsupport.records.record import Claims, Record
 
 HOLDS, DOUBTFUL, BROKEN, UNKNOWN = "holds", "doubtful", "broken", "can't be checked"
 VERDICTS = (HOLDS, DOUBTFUL, BROKEN, UNKNOWN)
+AGREE, DISAGREE = 0.05, 0.2  # relative difference of two counts of the same thing
+
+
+def graded(difference, mild=AGREE, strong=DISAGREE):
+    """holds up to `mild`, doubtful up to `strong`, else broken. The last digit of a product does not decide."""
+    return HOLDS if difference <= mild + 1e-9 else DOUBTFUL if difference <= strong + 1e-9 else BROKEN
+
+
+def worst(*verdicts):
+    """The worst of several verdicts."""
+    return next(v for v in (BROKEN, DOUBTFUL, HOLDS, UNKNOWN) if v in verdicts)
+
+
+def label(p):
+    """P99 for 0.99."""
+    return f"P{100 * p:.6g}"
 
 
 @dataclass(frozen=True)
@@ -135,3 +151,23 @@ class Run:
         if self.log is not None:
             return len(self.log)
         return None if self.response is None else len(self.record.summary.durations["response"])
+
+    def has(self, quantity):
+        """Whether the log has the columns that the quantity (response, wait, ttft, tpot) needs."""
+        needs = {"ttft": ("first_token",), "tpot": ("first_token", "output_tokens")}.get(quantity, ())
+        return self.log is not None and all(getattr(self.log, column) is not None for column in needs)
+
+    def values(self, quantity):
+        """The quantity's values in s of the successes, their response times where it is not recorded, or None."""
+        if self.log is None:
+            if self.response is None:
+                return None
+            summary = self.record.summary
+            found = summary.durations.get(quantity, summary.durations["response"])
+            found = found if summary.ok is None else found[summary.ok]
+        elif quantity in ("ttft", "tpot") and self.has(quantity):
+            found = getattr(self.log, quantity)[self.ok]
+        else:
+            found = self.response
+        found = found[~np.isnan(found)]
+        return found if len(found) else None

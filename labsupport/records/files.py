@@ -5,6 +5,8 @@ import json
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+
 WHOLE_LIMIT_BYTES = 1 << 30
 _AGAIN = "get the file again, or export it once more from the tool that wrote it"
 
@@ -25,11 +27,12 @@ def head(path, size=1 << 16):
     """The first characters of a text file; ValueError for an empty or a binary one."""
     with open(need_file(path), "rb") as file:
         raw = file.read(size)
-    if not raw.strip():
-        raise wrong(path, "it is empty")
     if b"\0" in raw or raw.startswith((b"\x1f\x8b", b"PK\3\4")):
         raise wrong(path, "it is not text", "unpack it first if it is compressed")
-    return raw.decode("utf-8-sig", errors="replace").lstrip()
+    text = raw.decode("utf-8-sig", errors="replace").lstrip()
+    if not text:
+        raise wrong(path, "it is empty")
+    return text
 
 
 def lines(path):
@@ -93,7 +96,8 @@ def csv_rows(path):
 def one_sentence(path, tool):
     """Turns whatever goes wrong in reading odd content into one sentence about the file."""
     try:
-        yield
+        with np.errstate(all="ignore"):  # what is impossible is refused by the log
+            yield
     except (LookupError, TypeError, AttributeError, ArithmeticError, csv.Error) as problem:
         what = f"{type(problem).__name__}: {problem}".replace("\n", " ")
         raise wrong(

@@ -88,7 +88,7 @@ def _vllm(path, result, tool):
         inside=result.get("concurrency"),
         goodput=result.get("request_goodput"),
         attainment=result.get("slo_attainment"),
-        slo={_NAMES[k]: v / 1000 for k, v in (result.get("goodput_slos_ms") or {}).items()},
+        slo={_NAMES[k]: v / 1000 for k, v in (result.get("goodput_slos_ms") or {}).items() if k in _NAMES},
         seed=result.get("seed"),
     )
     if "ttfts" not in result:

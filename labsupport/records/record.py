@@ -44,6 +44,38 @@ class Claims:
     dropped: int | None = None
     seed: int | None = None
 
+    def __post_init__(self):
+        """Refuses what is no number, in one sentence; NaN and inf, where a tool measured nothing, become None."""
+        for name, value in vars(self).items():
+            if name in ("mean", "quantiles", "slo"):
+                kept = {key: number for key, v in value.items() if (number := _number(name, v)) is not None}
+                object.__setattr__(self, name, kept)
+            elif name != "seed":
+                object.__setattr__(self, name, _number(name, value))
+        for name in ("cap", "users", "offered_rate", "burstiness"):
+            if getattr(self, name) == 0:
+                raise ValueError(f"{name} is 0; give more than 0, or None where there is none.")
+        for _, p in self.quantiles:
+            if not 0 < p < 1:
+                raise ValueError(f"quantiles names the share {p!r}; give one between 0 and 1, such as 0.99.")
+        if self.failed is not None and self.requests is not None and self.failed > self.requests:
+            raise ValueError(
+                f"failed is {self.failed} of {self.requests} requests; failed ones count as requests."
+            )
+
+
+def _number(name, value):
+    if value is None:
+        return None
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{name} is {value!r:.40}; give a number, or None where it is unknown.")
+    if not np.isfinite(float(value)):
+        return None
+    if value < 0:
+        raise ValueError(f"{name} is {value!r}; give 0 or more.")
+    return value
+
 
 @dataclass(frozen=True, eq=False)
 class Summary:
@@ -57,6 +89,15 @@ class Summary:
     durations: dict[str, np.ndarray] = field(default_factory=dict)
     tokens: dict[str, np.ndarray] = field(default_factory=dict)
     ok: np.ndarray | None = None
+
+    def __post_init__(self):
+        for name, values in self.durations.items():
+            good = values if self.ok is None else values[self.ok]
+            bad = (good < 0) | np.isinf(good) | (np.isnan(good) if name == "response" else False)
+            if bad.any():
+                raise ValueError(
+                    f"{name} of a request that succeeded is {good[bad][0]:g}; give seconds, 0 or more."
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +155,13 @@ def request_log(arrival, finish, ok=None, *, prompts=None, **columns):
     columns = {name: np.array(column, dtype=float) for name, column in columns.items()}
     good = np.ones(len(arrival), bool) if ok is None else np.array(ok, dtype=bool)
     finish[~good & ~np.isfinite(finish)] = np.inf
+    if not np.isfinite(arrival).all():
+        raise ValueError("a request has no moment of sending")
     if "intended" in columns:
-        missing = np.isnan(columns["intended"])
+        missing = ~np.isfinite(columns["intended"])
         columns["intended"][missing] = arrival[missing]
     moments = [arrival, *(columns[name] for name in ("intended",) if name in columns)]
-    zero = min((float(np.nanmin(column)) for column in moments if len(column)), default=0.0)
+    zero = min((float(column.min()) for column in moments if len(column)), default=0.0)
     arrival, finish = arrival - zero, finish - zero
     columns |= {
         name: columns[name] - zero for name in ("intended", "first_token", "start") if name in columns
@@ -126,6 +169,7 @@ def request_log(arrival, finish, ok=None, *, prompts=None, **columns):
     if "first_token" in columns:
         first = columns["first_token"]
         first[~good & ~np.isfinite(first)] = np.inf
+        first[good & np.isnan(first)] = finish[good & np.isnan(first)]  # an answer in one piece
         here = np.isfinite(first)
         first[here] = np.clip(first[here], arrival[here], finish[here])
     if "start" not in columns:

@@ -1,19 +1,10 @@
-"""Checks of the results: are failures counted, are there enough values, which definition was used, were they repeated?"""
+"""Are failures counted, and by which definition are goodput and time per token meant?"""
 
 import numpy as np
 
-from labsupport.audit.finding import BROKEN, DOUBTFUL, HOLDS, UNKNOWN, Finding
-from labsupport.audit.load import graded, worst
-from labsupport.queueing.intervals import quantile, smallest_n_for_quantile
-from labsupport.queueing.series import integrated_autocorrelation_time
+from labsupport.audit.finding import BROKEN, DOUBTFUL, HOLDS, UNKNOWN, Finding, graded, label, worst
+from labsupport.queueing.intervals import quantile
 from labsupport.queueing.slo import attainment, meets
-
-MANY, FEW = 100, 30  # independent values for a mean that can be trusted, and for one that can't
-
-
-def label(p):
-    """P99 for 0.99."""
-    return f"P{100 * p:.6g}"
 
 
 def failures(run):
@@ -39,7 +30,13 @@ def failures(run):
     if claims.requests and known and claims.requests > held and run.record.tool != "CSV":
         missing = claims.requests - held
         numbers["sent but not in the file"] = missing
-    total = (held or 0) + missing
+    if held is None:
+        reason = (
+            "The number of requests is not in the file, so failures have no share. Percentiles of the survivors look "
+            "better than they are; ask the tool for both."
+        )
+        return Finding("failures", title, UNKNOWN, {"failed or cut off": failed}, reason, lesson)
+    total = held + missing
     share = (failed + missing) / total if total else 0.0
     quantity, p = run.top
     numbers["failed or missing (%)"] = 100 * share
@@ -96,87 +93,6 @@ def _pile(response):
     return float(near.mean()) if near.sum() >= 5 else 0.0
 
 
-def quantile_size(run):
-    """Enough requests for the percentiles that are claimed, with their intervals."""
-    title = "Are there enough requests for the percentiles that are claimed?"
-    lesson = "09_sample_size"
-    quantity, p = run.top
-    values = None
-    if run.log is not None or run.response is not None:
-        values = _values(run, quantity)
-    n = len(values) if values is not None else run.sent
-    if not n:
-        reason = "The number of requests is not in the file. Without it no percentile can be judged."
-        return Finding("quantile_size", title, UNKNOWN, {}, reason, lesson)
-    needed = smallest_n_for_quantile(p)
-    numbers = {"requests": n, f"needed for an interval of {label(p)}": needed}
-    numbers[f"chance that the run saw anything above {label(p)} (%)"] = 100 * (1 - p**n)
-    verdict = HOLDS if n >= needed else BROKEN
-    if values is not None:
-        for each in sorted({0.5, p} | {q for name, q in run.claims.quantiles if name == quantity}):
-            estimate = quantile(values, each)
-            numbers[f"{label(each)} of {quantity} (s)"] = str(estimate)
-            if each == p and estimate.low is not None and estimate.value > 0:
-                width = estimate.half_width / estimate.value
-                verdict = worst(verdict, graded(width, 0.25, np.inf))
-    if verdict == BROKEN:
-        reason = (
-            f"{n} requests are fewer than the {needed} that any interval for {label(p)} needs. The number printed is "
-            f"near the longest response seen, and the chance that anything above {label(p)} was seen is "
-            f"{100 * (1 - p**n):.3g}%."
-        )
-    elif verdict == DOUBTFUL:
-        reason = (
-            f"{n} requests are enough for an interval of {label(p)}, but it is wide. A difference of a quarter could be "
-            "chance."
-        )
-    else:
-        reason = (
-            f"{n} requests are enough for {label(p)}, which needs {needed}. The interval takes requests as independent; "
-            "see the next check."
-        )
-    return Finding("quantile_size", title, verdict, numbers, reason, lesson)
-
-
-def _values(run, quantity):
-    """The quantity's values in s of the successes, or their response times where it is not recorded."""
-    if run.log is not None:
-        if quantity == "ttft" and run.log.first_token is not None:
-            return run.log.ttft[run.ok]
-        if quantity == "tpot" and run.log.first_token is not None and run.log.output_tokens is not None:
-            values = run.log.tpot[run.ok]
-            return values[~np.isnan(values)] if not np.isnan(values).all() else run.response
-        return run.response if len(run.response) else None
-    summary = run.record.summary
-    values = summary.durations.get(quantity, run.response)
-    values = values[summary.ok] if summary.ok is not None and len(values) == len(summary.ok) else values
-    values = values[~np.isnan(values)]
-    return values if len(values) else None
-
-
-def dependence(run):
-    """Autocorrelation: how many independent values are the requests worth?"""
-    title = "How many independent values are the requests worth?"
-    lesson = "09_sample_size"
-    values = None if run.log is None else run.response[np.isfinite(run.response)]
-    if values is None or len(values) < 100 or values.max() <= values.min():
-        reason = (
-            "Fewer than 100 response times of different length have an order. Their dependence cannot be estimated; "
-            "repeat the run and compare the runs instead."
-        )
-        return Finding("dependence", title, UNKNOWN, {}, reason, lesson)
-    steps = integrated_autocorrelation_time(values)
-    worth = len(values) / steps
-    numbers = {"requests": len(values), "requests per independent one": steps, "effective sample": worth}
-    verdict = HOLDS if worth >= MANY else DOUBTFUL if worth >= FEW else BROKEN
-    start = f"{len(values)} requests are worth about {worth:.3g} independent ones for the mean."
-    if verdict == HOLDS:
-        reason = f"{start} Intervals should still be made from batches or from repeated runs."
-    else:
-        reason = f"{start} Intervals that take them as independent are far too short: run longer or repeat."
-    return Finding("dependence", title, verdict, numbers, reason, lesson)
-
-
 def goodput(run):
     """Goodput and attainment under the definitions of different tools, side by side."""
     title = "What are goodput and attainment, by each tool's definition?"
@@ -193,7 +109,7 @@ def goodput(run):
         numbers = {}
     if claims.attainment is not None:
         numbers["attainment that is claimed"] = claims.attainment
-    usable = {name: limit for name, limit in slo.items() if log is not None and _has(log, name)}
+    usable = {name: limit for name, limit in slo.items() if run.has(name)}
     if not usable:
         reason = (
             "No SLO is given, or the file has no records to judge it by. Attainment cannot be counted; name the limits "
@@ -253,11 +169,6 @@ def goodput(run):
     return Finding("goodput", title, verdict, numbers, reason, lesson)
 
 
-def _has(log, name):
-    needs = {"ttft": ("first_token",), "tpot": ("first_token", "output_tokens")}.get(name, ())
-    return all(getattr(log, column) is not None for column in needs)
-
-
 def tpot_itl(run):
     """TPOT of requests against the gaps between tokens."""
     title = "Is TPOT a mean over requests, and the gap (ITL) one over tokens?"
@@ -308,108 +219,3 @@ def tpot_itl(run):
     else:
         reason = f"{1e3 * a:.4g} ms over requests and {1e3 * b:.4g} ms over tokens are close. Quote either by its name."
     return Finding("tpot_itl", title, HOLDS, numbers, reason, lesson)
-
-
-def repeats(run):
-    """Repeated prompts within the run, and the same prompts or seed as in an earlier run: a prefix cache answers."""
-    title = "Were prompts repeated, so that a prefix cache could answer?"
-    lesson, record = "09_sample_size", run.record
-    numbers, verdicts, told = {}, [], []
-    if record.prompts is not None and len(record.prompts) > 1:
-        share = 1 - len(np.unique(record.prompts)) / len(record.prompts)
-        numbers["requests whose prompt came before (%)"] = 100 * share
-        verdicts.append(graded(share, 0.01, 0.2))
-        told.append(f"{100 * share:.3g}% of the requests repeat a prompt of this run.")
-    for other in run.earlier:
-        same = _same_prompts(record, other)
-        if not same:
-            continue
-        before, now = _rate(other), _rate(record)
-        faster = now / before if before and now else None
-        numbers[f"same prompts as {other.name or other.tool}"] = same
-        if faster:
-            numbers["throughput, as a multiple of that run's"] = faster
-        verdicts.append(BROKEN if faster and faster > 1.1 else DOUBTFUL)
-        told.append(
-            f"This run repeats the prompts of {other.name or 'an earlier run'} ({same})"
-            + (f" at {faster:.3g} times its throughput." if faster else ".")
-        )
-        break
-    if not verdicts:
-        reason = (
-            "The prompts are not in the file, and no earlier run with the same ones was given. Whether a prefix cache "
-            "answered is unknown; give all runs of a series together."
-        )
-        return Finding("repeats", title, UNKNOWN, numbers, reason, lesson)
-    verdict = worst(*verdicts)
-    if verdict == HOLDS:
-        reason = f"{told[0]} A prefix cache has nothing to answer with."
-    else:
-        rest = "A prefix cache may have answered instead of the model: flush it, or change the seed of the prompts."
-        reason = f"{told[verdicts.index(verdict)]} {rest}"
-    return Finding("repeats", title, verdict, numbers, reason, lesson)
-
-
-def _tokens(record):
-    if record.log is not None:
-        return record.log.prompt_tokens
-    return None if record.summary is None else record.summary.tokens.get("prompt")
-
-
-def _same_prompts(record, other):
-    """Why two runs seem to have the same prompts, or "" if they don't."""
-    a, b = _tokens(record), _tokens(other)
-    if a is not None and b is not None:
-        if len(a) == len(b) >= 20 and len(np.unique(a)) > 5 and np.array_equal(np.sort(a), np.sort(b)):
-            return "the same prompt lengths"
-        return ""
-    seed = record.claims.seed
-    return f"seed {seed}" if seed is not None and seed == other.claims.seed else ""
-
-
-def _rate(record):
-    if record.claims.rate is not None:
-        return record.claims.rate
-    log = record.log
-    if log is None or not np.isfinite(log.finish).any():
-        return None
-    seconds = log.finish[np.isfinite(log.finish)].max() - log.arrival[0]
-    return float(np.isfinite(log.finish).sum() / seconds) if seconds > 0 else None
-
-
-def printed(run):
-    """Do the means and percentiles that the tool prints follow from its own records?"""
-    title = "Do the printed numbers follow from the records?"
-    lesson = "11_benchmark_audit"
-    numbers, off = {}, []
-    for name in ("response", "ttft", "tpot"):
-        if run.log is None and (run.record.summary is None or name not in run.record.summary.durations):
-            continue
-        if run.log is not None and name != "response" and not _has(run.log, name):
-            continue
-        values = _values(run, name)
-        if values is None or not len(values) or not np.isfinite(values).all():
-            continue
-        pairs = [("mean", run.claims.mean.get(name), float(values.mean()))]
-        pairs += [
-            (label(p), told, float(np.quantile(values, p)))
-            for (quantity, p), told in sorted(run.claims.quantiles.items())
-            if quantity == name
-        ]
-        for what, told, own in pairs:
-            if told is not None:
-                numbers[f"{what} of {name}, printed and recomputed (s)"] = f"{told:.4g} and {own:.4g}"
-                off.append((abs(told / own - 1) if own else abs(told), f"{what} of {name}"))
-    if not off:
-        reason = "The tool prints no number that its records could be compared with. Nothing can be recomputed; keep both."
-        return Finding("printed", title, UNKNOWN, numbers, reason, lesson)
-    most, where = max(off)
-    verdict = graded(most, 0.02, 0.1)
-    if verdict == HOLDS:
-        reason = f"All {len(off)} printed numbers follow from the records within {100 * most:.2g}%. They describe this run."
-    else:
-        reason = (
-            f"The {where} differs by {100 * most:.3g}% from what the records give. The file was cut or edited, or the tool "
-            "counts other requests than it saves."
-        )
-    return Finding("printed", title, verdict, numbers, reason, lesson)
