@@ -74,11 +74,11 @@ def without_time(folder: Path) -> dict[str, str]:
 class Run:
     """One grading of everything in tests/submissions.py, hostile ones beside honest ones."""
 
-    def __init__(self, base: Path, table, *options: str):
+    def __init__(self, base: Path, table, honest: list[str], *options: str):
         self.marker = base / f"marker-{os.getpid()}"
         with socket.create_server(("127.0.0.1", 0)) as server:
             table = table(handed_in.cases(self.marker, server.getsockname()[1]))
-            self.expected = handed_in.write(base / "in", table)
+            self.expected = handed_in.write(base / "in", table, honest)
             private = base / "private"
             private.mkdir()
             (private / f"{STEM}.toml").write_text(handed_in.PRIVATE_CASES, encoding="utf-8")
@@ -110,7 +110,7 @@ class Run:
 
 @pytest.fixture(scope="session")
 def graded(sandboxed, tmp_path_factory):
-    return Run(tmp_path_factory.mktemp("graded"), lambda table: table)
+    return Run(tmp_path_factory.mktemp("graded"), lambda table: table, list(HONEST))
 
 
 @linux
@@ -149,6 +149,16 @@ def test_nothing_outside_changes(graded):
 def test_no_process_is_left(graded):
     lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
     assert not [line for line in lines if graded.marker.name.encode() in line]
+
+
+@linux
+def test_memory_of_all_processes_together_is_limited(sandboxed):
+    """Each of eight stays below the limit."""
+    cells = right(extra=handed_in.MEMORY.replace("300_000_000", "100_000_000"))
+    job = Job(".ipynb", notebook(cells).encode(), ("reports",), Limits(cell_s=60.0, memory_gb=0.6))
+    outcome = sandbox.run(job)
+    assert outcome.seen == [{"value": "bc"}]
+    assert "it used more than 0.6 GB of memory" in outcome.notes[0]
 
 
 @linux
@@ -239,6 +249,20 @@ GRADESCOPE = {
 }
 
 
+@linux
+@pytest.mark.skipif(os.environ.get("CI") != "true", reason="takes a minute, so it runs in CI only (CI=true)")
+def test_two_hundred_submissions_in_two_minutes(sandboxed, tmp_path):
+    place = hand_in(tmp_path / "in", 200)
+    command = [sys.executable, "-m", "labsupport.cli", "grade", STEM, place, "--out", tmp_path / "out", "--jobs", "2"]
+    begun = time.monotonic()
+    run = subprocess.Popen(command, cwd=ROOT)
+    _, status, usage = os.wait4(run.pid, 0)
+    assert status == 0 and time.monotonic() - begun < 120
+    assert usage.ru_maxrss < 500 * 1024, "kB of the largest process"
+    marks = {row["student"]: row["total"] for row in rows(tmp_path / "out" / "grades.csv").values()}
+    assert marks == {f"s{i:02d}": "17" if i % 3 else "15" for i in range(200)}
+
+
 # -- without a sandbox -------------------------------------------------------------------------------
 
 
@@ -250,12 +274,12 @@ def attacks(table: dict[str, Case]) -> dict[str, Case]:
 
 @pytest.fixture(scope="session")
 def unsafe(tmp_path_factory):
-    return Run(tmp_path_factory.mktemp("unsafe"), attacks, "--unsafe-no-sandbox")
+    return Run(tmp_path_factory.mktemp("unsafe"), attacks, ["h00", "h01"], "--unsafe-no-sandbox")
 
 
 @linux
 def test_the_same_marks_without_a_sandbox(unsafe):
-    assert len(unsafe.rows) > 35
+    assert len(unsafe.rows) > 30
     for id, row in unsafe.rows.items():
         points = unsafe.expected[id].points if id != "absent" else 0
         assert float(row["total"]) == points, row

@@ -182,6 +182,8 @@ class Expected:
             try:
                 entries = reference(self.spec, self.names, values)
             except ValueError as error:
+                if values is None or not self.classroom.salt:
+                    raise
                 raise ValueError(f"the numbers of student {student!r} do not work: {error}") from None
             for case, entry in zip(self.spec.cases, entries, strict=True):
                 entry["public"] = case.public
