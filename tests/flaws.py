@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 import numpy as np
 
 from labsupport.audit.bookkeeping import seconds_peak
+from labsupport.audit.finding import ended
 from labsupport.queueing import simulate, workload
 from labsupport.queueing.requestlog import RequestLog
 from labsupport.queueing.slo import attainment
@@ -36,7 +37,7 @@ def described(log, rate, slo_share=0.95, **more):
             "tpot": float(np.nanmean(log.tpot[ok])),
         },
         quantiles={("response", p): float(np.quantile(good, p)) for p in (0.5, 0.95, 0.99)},
-        peak=peak_in_system(log),
+        peak=peak_in_system(ended(log)),
         slo=slo,
         attainment=attainment(log, slo).value,
     )
@@ -179,6 +180,17 @@ def overloaded(rng):
     return described(log, rate)
 
 
+def overloaded_and_cut(rng):
+    """More is offered than is served, and what is still inside at the end of the sending is cut off."""
+    record = overloaded(rng)
+    log = record.log
+    told = columns(log)
+    ok = log.finish <= log.arrival[-1]
+    never = {name: np.where(ok, told[name], np.inf) for name in ("start", "first_token", "finish")}
+    rate = record.claims.offered_rate
+    return described(RequestLog(**told | never | {"ok": ok}), rate)
+
+
 def cold(rng):
     """The first requests take several times as long."""
     n = 4000
@@ -268,6 +280,7 @@ FLAWS = {  # flaw -> the check that must find it
     ticks: "arrivals",
     replayed: "arrivals",
     overloaded: "stability",
+    overloaded_and_cut: "stability",
     cold: "warmup",
     long_drain: "warmup",
     survivors: "failures",

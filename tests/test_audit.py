@@ -222,6 +222,14 @@ def test_clean_runs_raise_no_alarm():
     assert alarms == []
 
 
+def test_failures_without_an_end_do_not_stay_inside():
+    """They break what counts failures, and nothing that counts who is inside."""
+    for seed in range(4):
+        found = audit(flaws.survivors(np.random.default_rng([seed, 9])))
+        assert found["failures"].verdict == "broken"
+        assert {found[check].verdict for check in ("little", "peak", "loop", "stability")} == {"holds"}
+
+
 def test_a_clean_run_without_claims():
     log, _ = flaws.open_run(np.random.default_rng(3), 5000)
     assert audit(log).worst == "holds"

@@ -90,7 +90,7 @@ def little(run):
 def peak(run):
     """Exact peak concurrency against the one that is reported."""
     title = "Is the reported peak concurrency a real one?"
-    log, claims = run.log, run.claims
+    log, claims = run.ended, run.claims
     numbers, exact = {}, None
     if log is not None:
         exact = peak_in_system(log)

@@ -12,7 +12,7 @@ MANY, FEW = 100, 30  # independent values for a mean that can be trusted, and fo
 def stability(run):
     """Growth during the run: does the number inside rise from beginning to end?"""
     title = "Was the system stable, or did it fill up during the run?"
-    log, lesson = run.log, "06_goodput"
+    log, lesson = run.ended, "06_goodput"
     if log is None or len(log) < 100 or log.arrival[-1] <= log.arrival[0]:
         numbers = {"requests with moments": 0 if log is None else len(log)}
         reason = (
@@ -119,8 +119,10 @@ def quantile_size(run):
     quantity, p = run.top
     values = run.values(quantity)
     n = len(values) if values is not None else run.sent
-    if not n:
-        reason = "The number of requests is not in the file. Without it no percentile can be judged."
+    if not n or (values is None and run.record.trace is not None):
+        reason = (
+            "How many response times there are is not in the file. Without it no percentile can be judged."
+        )
         return Finding("quantile_size", title, UNKNOWN, {}, reason, lesson)
     needed = smallest_n_for_quantile(p)
     numbers = {"requests": n, f"needed for an interval of {label(p)}": needed}

@@ -1,6 +1,6 @@
 """What an audit says: findings, each with a verdict, numbers, a reason and the lesson that explains it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +26,13 @@ def worst(*verdicts):
 def label(p):
     """P99 for 0.99."""
     return f"P{100 * p:.6g}"
+
+
+def ended(log):
+    """The requests of a log that ended, well or not."""
+    done = np.isfinite(log.finish)
+    columns = {column.name: getattr(log, column.name) for column in fields(log)}
+    return RequestLog(**{name: None if column is None else column[done] for name, column in columns.items()})
 
 
 @dataclass(frozen=True)
@@ -119,6 +126,13 @@ class Run:
     def ok(self):
         """Which requests of the log succeeded."""
         return np.ones(len(self.log), bool) if self.log.ok is None else self.log.ok
+
+    @cached_property
+    def ended(self):
+        """The log without requests that never ended: a failure without an end would else count as inside for ever."""
+        if self.log is None or np.isfinite(self.log.finish).all():
+            return self.log
+        return ended(self.log)
 
     @cached_property
     def arrival(self):

@@ -5,6 +5,7 @@ import io
 
 import numpy as np
 
+from labsupport.audit.finding import ended
 from labsupport.queueing.intervals import quantile
 from labsupport.queueing.series import number_in_system_steps
 
@@ -34,6 +35,8 @@ def pictures(audit):
 
 
 def _inside(ax, log, audit, style):
+    if not len(log := ended(log)):
+        return ""
     times, counts = number_in_system_steps(log)
     shown = np.linspace(0, len(times) - 1, min(len(times), 4000)).astype(int)
     ax.plot(times[shown], counts[shown], color=style.BLUE, lw=1, drawstyle="steps-post")
