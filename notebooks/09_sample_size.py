@@ -281,7 +281,7 @@ lesson.mlperf()
 # - Short runs from empty are too optimistic; unstable ones have no latency.
 # - Compare on the same requests, pair by pair: 1% shows in every run.
 #
-# **Now:** [the exercises](../exercises/09_sample_size.ipynb). **Next:** 10, the SLO budget.
+# **Now:** [the exercises](../exercises/09_sample_size.ipynb). **Next:** [10 The SLO budget](10_slo_budget.ipynb), how to keep a promise when the load exceeds you.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

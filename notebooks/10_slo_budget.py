@@ -259,7 +259,7 @@ slo_budget.plan(slo_budget.MACHINE, promise, share=0.99, trace=trace, speed=8)
 # - Percentiles do not add. Budget with what the requests around the P99 spend in each stage.
 # - Erlang C is a floor for Poisson arrivals; replay a trace to see what bursts cost.
 #
-# **Now:** [the exercises](../exercises/10_slo_budget.ipynb). **Next:** 11 Can this benchmark be believed?
+# **Now:** [the exercises](../exercises/10_slo_budget.ipynb). Then try `qlab audit` on a benchmark of your own.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References
