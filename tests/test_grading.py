@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -336,7 +335,7 @@ def undisturbed(sandboxed, tmp_path_factory):
 
 
 @linux
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill"])
+@pytest.mark.parametrize("number", [2, 9], ids=["ctrl-c", "kill"])
 def test_an_interrupted_run_goes_on(undisturbed, tmp_path, number):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "labsupport.cli", "grade", STEM, undisturbed / "in", "--out", out]
@@ -349,8 +348,8 @@ def test_an_interrupted_run_goes_on(undisturbed, tmp_path, number):
         kept = list((out / ".graded").glob("*.json"))
     run.send_signal(number)
     said = run.communicate(timeout=60)[1]
-    assert run.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
-    assert number == signal.SIGKILL or said == "Stopped. What has run is kept; the same command goes on from here.\n"
+    assert run.returncode == (130 if number == 2 else -9)
+    assert number == 9 or said == "Stopped. What has run is kept; the same command goes on from here.\n"
     kept = list((out / ".graded").glob("*.json"))
     assert 3 <= len(kept) < 10 and not (out / "grades.csv").exists()
     times = {path: path.stat().st_mtime_ns for path in kept}
