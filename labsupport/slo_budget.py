@@ -15,6 +15,7 @@ import numpy as np
 
 from . import course
 from .lab import Explorer, Still, Table, choice, slider, style
+from .lab.table import plus_minus
 from .queueing import engine, simulate, theory, workload
 from .queueing.admission import Admission, token_bucket
 from .queueing.requestlog import RequestLog
@@ -212,7 +213,7 @@ def budget(**setting) -> Explorer:
         slider("prefill", "prefill, mean", "s", 0.05, 5.0, 0.2, per_decade=10),
         slider("decode", "decode, mean", "s", 0.1, 10.0, 1.0, per_decade=10),
         slider("dependence", "dependence", "", 0.0, 1.0, 0.0, step=0.05),
-        slider("stall", f"stalls of {STALL_S:g} s, each stage", "% of requests", 0.0, 2.0, 0.0, step=0.1),
+        slider("stall", f"stalls of {STALL_S:g} s, each stage", "%", 0.0, 2.0, 0.0, step=0.1),
     ]
     return Explorer("slo_budget.budget", controls, _budget_of, _budget_picture, sample=True, setting=setting)
 
@@ -333,7 +334,7 @@ def _bar_panel(ax, rows):
         ax.barh(y, 1, 0.4, color=colour, alpha=0.75)[0] for y, (_, colour) in zip(spots, rows, strict=True)
     ]
     texts = [
-        style.label(ax, 0, y + 0.27, "", colour, va="bottom", fontsize=12)
+        ax.text(0, y + 0.27, "", color=colour, va="bottom", fontsize=12)
         for y, (_, colour) in zip(spots, rows, strict=True)
     ]
     lines = [ax.plot([], [], color=style.INK, lw=2, marker="|", ms=8)[0] for _ in rows]
@@ -611,7 +612,7 @@ def _gpus_picture(figure):
         dots.append([ax.plot([], [], "o", ms=10, color=c)[0] for c in colours])
         lines.append([ax.plot([], [], color=c, lw=4, alpha=0.5, solid_capstyle="butt")[0] for c in colours])
         place = {"transform": ax.get_yaxis_transform(), "ha": "center", "va": "bottom", "fontsize": 12}
-        texts.append([style.label(ax, 0.5, 2.14 - k, "", c, **place) for k, c in enumerate(colours)])
+        texts.append([ax.text(0.5, 2.14 - k, "", color=c, **place) for k, c in enumerate(colours)])
         moving += [*dots[-1], *lines[-1], *texts[-1]]
     names = [
         style.label(
@@ -656,7 +657,13 @@ def one_or_two(**setting) -> Explorer:
     """Explorer: two GPUs that both read and write, whole prompts or chunks, or one for each."""
     controls = [
         slider(
-            "chunk", "chunk", "prompt tokens", 64, 4096, 512, values=[64, 128, 256, 512, 1024, 2048, 4096]
+            "chunk",
+            "chunk of a prompt",
+            "tokens",
+            64,
+            4096,
+            512,
+            values=[64, 128, 256, 512, 1024, 2048, 4096],
         ),
         slider("rate", "arrival rate", "requests/s", 0.5, 12.0, 5.0, step=0.5),
         slider(
@@ -708,14 +715,19 @@ def erlang(rate=40.0, service_s=0.5, targets=((3.0, "response"), (2.5, "response
                 unit, u = _service_units((21, run), n)
                 kept.append(kept_by_servers(unit / rate, -service_s * np.log1p(-u), c, target, quantity))
             exact = getattr(theory.MMc(rate, service_s, c), f"{quantity}_cdf")(target)
-            cells += [f"{100 * exact:.2f}%", _percent(mean_replications(kept))]
+            cells += [f"{100 * exact:.2f}%", _points_of(mean_replications(kept))]
         rows.append((f"{quantity} ≤ {target:g} s", servers, *cells))
     return Table(
-        ("promise for 99%", "servers", "kept, exact", "simulated", "one fewer", "simulated"),
+        ("99% of", "servers", "kept", "simulated", "one fewer", "simulated"),
         tuple(rows),
         f"M/M/c, {rate:g}/s, mean service {service_s:g} s: {rate * service_s:g} servers busy on average. 95% intervals from "
         f"{runs} runs of {n:,} requests, the same in all rows.",
     )
+
+
+def _points_of(e: Estimate) -> str:
+    """A share in per cent with half the length of its interval, for narrow tables."""
+    return f"{plus_minus(replace(e, value=100 * e.value, low=100 * e.low, high=100 * e.high))}%"
 
 
 def _percent(e: Estimate) -> str:
@@ -941,11 +953,11 @@ def _alone(machine, prompt, output, limits) -> float:
 # -- break it ----------------------------------------------------------------------------------------------
 
 _CASES = (
-    ("exponential service, Poisson", workload.exponential(1.0), False),
-    ("constant service, Poisson", workload.deterministic(1.0), False),
-    ("service SCV 4, Poisson", workload.lognormal(1.0, 4.0), False),
-    ("exponential service, bursts", workload.exponential(1.0), True),
-    ("service SCV 4, bursts", workload.lognormal(1.0, 4.0), True),
+    ("exponential, Poisson", workload.exponential(1.0), False),
+    ("constant, Poisson", workload.deterministic(1.0), False),
+    ("SCV 4, Poisson", workload.lognormal(1.0, 4.0), False),
+    ("exponential, bursts", workload.exponential(1.0), True),
+    ("SCV 4, bursts", workload.lognormal(1.0, 4.0), True),
 )
 
 
@@ -966,9 +978,9 @@ def beyond_erlang(rate=40.0, service_s=0.5, target_s=0.5, share=0.99, runs=8, n=
 
         found, seen = smallest(attained, share, int(rate * service_s) + 1, 400)
         there = attained(asked) if asked not in seen else seen[asked]
-        rows.append((name, asked, _percent(there), f"{found.value} [{found.low:.0f}, {found.high:.0f}]"))
+        rows.append((name, asked, _points_of(there), f"{found.value} [{found.low:.0f}, {found.high:.0f}]"))
     return Table(
-        ("what comes", "Erlang C", "kept with that", "servers by simulation"),
+        ("service, arrivals", "Erlang C", "kept then", "simulation"),
         tuple(rows),
         f"{rate:g}/s, mean service {service_s:g} s, {100 * share:g}% must wait at most {target_s:g} s. 95% intervals from "
         f"{runs} runs of {n:,} requests; the rows share their uniforms. Bursts: on average 5 s at half the rate, "
@@ -1001,7 +1013,7 @@ def doors() -> Still:
     def picture(figure):
         ax = figure.subplots()
         ax.plot([0, 1, 2.05], [0, 1, 1], color=style.GREY, lw=1.2, ls=":")
-        at = {"open door": (1.2, 0.12), "P99 < 0.8 SLO alone": (1.55, 0.30), "bucket, r = 0.9 C, B = 10": (1.53, 0.67),
+        at = {"open door": (1.2, 0.12), "P99 < 0.8 SLO alone": (1.58, 0.22), "bucket, r = 0.9 C, B = 10": (1.53, 0.67),
               "fewer than 3 waiting": (1.33, 1.02)}  # fmt: skip
         for (name, colour, _), shift in zip(_DOORS, (-0.012, -0.004, 0.004, 0.012), strict=True):
             estimates = curves[name]
@@ -1058,8 +1070,8 @@ def three_doors(load=1.3, seed=5, runs=8) -> Table:
     rows = []
     for name, door in cases:
         o = through(load, seed, door, runs=runs)
-        rows.append((name, *(o.mean(column).brief for column in ("admitted", "p99", "good"))))
-    offered = through(load, seed, None, runs=runs).mean("offered").brief
+        rows.append((name, *(plus_minus(o.mean(column)) for column in ("admitted", "p99", "good"))))
+    offered = plus_minus(through(load, seed, None, runs=runs).mean("offered"))
     return Table(
         ("door", "admitted (1/s)", "P99 TTFT (s)", "good (1/s)"),
         tuple(rows),
@@ -1083,20 +1095,6 @@ def bucket_hour(rate=0.0167, burst=20, seconds=3600) -> Table:
     )
 
 
-def refusals() -> Table:
-    """A test of 30 s with 160 good answers and 441 quick refusals (a door without a word in the report)."""
-    good, refused, span = 160, 441, 30.0
-    n = good + refused
-    rows = (
-        ("answers per second, refusals included", f"{n / span:.1f}"),
-        ("refused", f"{100 * refused / n:.1f}%"),
-        ("goodput (b)", f"{good / span:.2f} requests/s"),
-        ("median over all answers", "0.17 s: a refusal's"),
-        ("the good answers' median lies, among all, at the", f"{(refused + good / 2) / n:.2f} quantile"),
-    )
-    return Table(("counted", "value"), rows, "One test of 30 s. Counts: no intervals.")
-
-
 # -- in LLM serving ----------------------------------------------------------------------------------------
 
 STEP_S, PREFILL_S = 0.015, 0.5
@@ -1117,29 +1115,13 @@ def freezes(rates=(0.5, 1.0), steps=40_000, runs=5) -> Table:
             hit.append(count[gap > 0.1].sum() / count.sum())
             p99.append(1e3 * done.gap_quantile(0.99))
             stall.append(1e3 * done.log.longest_gap[0])
-        rows.append((f"{rate:g}/s", f"{-100 * math.expm1(-rate * STEP_S):.2f}%", _percent(mean_replications(hit)),
-                     mean_replications(p99).brief, mean_replications(stall).brief))  # fmt: skip
+        rows.append((f"{rate:g}/s", f"{-100 * math.expm1(-rate * STEP_S):.2f}%", _points_of(mean_replications(hit)),
+                     plus_minus(mean_replications(p99)), plus_minus(mean_replications(stall))))  # fmt: skip
     return Table(
-        ("prompts", "gaps hit, theory", "simulated", "P99 of gaps (ms)", "longest (ms)"),
+        ("prompts", "gaps hit", "simulated", "P99 (ms)", "longest (ms)"),
         tuple(rows),
         f"One answer of {steps:,} tokens, {1e3 * STEP_S:g} ms a step; a prompt takes {PREFILL_S:g} s. 95% intervals from "
         f"{runs} runs, the same unit arrivals.",
-    )
-
-
-def two_gpus(rate=5.0, chunk=512, seed=3) -> Table:
-    """Two GPUs in three ways, in numbers."""
-    rows = []
-    for k, name in enumerate(three_systems(chunk)):
-        ttft, tpot, stall = (
-            mean_replications(column) for column in _two_gpus(k, rate, PROMPT[0], OUTPUT[0], chunk, seed).T
-        )
-        rows.append((name, ttft.brief, tpot.brief, stall.brief))
-    return Table(
-        ("two GPUs", "P99 TTFT (s)", "P99 TPOT (ms)", "longest stall (ms)"),
-        tuple(rows),
-        f"{rate:g}/s, prompts and outputs as in the explorer. 95% intervals from {_RUNS} runs of {_REQUESTS} requests, the "
-        "same in all rows; the longest stall grows with the length of a run.",
     )
 
 

@@ -134,7 +134,7 @@ slo_budget.budget()
 #
 # 1. Raise the *dependence* to 1: a request that is slow in one stage is slow in all.
 # 2. Back at 0, let each stage stall in 0.9% of the requests. Then 1.2%.
-# 3. Raise the mean of the queue until it takes half of the lowest bar.
+# 3. Raise the mean of the queue until it takes half of the lowest bar. By how much did its own P99 grow?
 #
 # **Means add, percentiles do not.** Independent stages: the sum is too large. Slow together: exact. Rare stalls at 0.9%: too *small*, since no
 # stage shows them in its P99 while 3.6% of the requests meet one.
@@ -257,7 +257,7 @@ slo_budget.plan(slo_budget.MACHINE, promise, share=0.99, trace=trace, speed=8)
 # - A door needs a signal that is early: requests waiting now, not the P99 of those already served.
 # - A token bucket lets in at most *B + r t*; it does not look at the engine.
 # - Percentiles do not add. Budget with what the requests around the P99 spend in each stage.
-# - Erlang C is a floor for Poisson arrivals; replay a trace to see what bursts cost.
+# - Erlang C sizes for Poisson arrivals; replay a trace to see what bursts cost.
 #
 # **Now:** [the exercises](../exercises/10_slo_budget.ipynb). Then try `qlab audit` on a benchmark of your own.
 
