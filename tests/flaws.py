@@ -129,7 +129,8 @@ def closed(rng):
     service = workload.exponential(0.1).sample(rng, (users, rounds))
     think = np.full((users, rounds), rng.uniform(0, 1e-6))
     log = simulate.closed_loop(think, service)
-    return described(with_tokens(rng, log), (len(log) - 1) / float(log.arrival[-1]))
+    schedule = log.arrival if rng.random() < 0.5 else None  # of a user: the moment when the last answer came
+    return described(with_tokens(rng, log, schedule), (len(log) - 1) / float(log.arrival[-1]))
 
 
 def bursty(rng):
