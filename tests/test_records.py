@@ -173,6 +173,7 @@ def test_aiperf(tmp_path):
     text = "\n".join(json.dumps(row) for row in (warm, line, failed))
     record = records.read(written(tmp_path / "a.jsonl", text))
     assert record.log.ok.tolist() == [True, False] and "1 warm-up" in record.unknown[-1]
+    assert record.prompts.tolist() == [0, 0]  # the same turn of the same conversation
 
 
 def test_aiperf_summary():

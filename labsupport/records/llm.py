@@ -213,7 +213,7 @@ def aiperf(path):
     """AIPerf, one line per request. The schedule's moment is `credit_issued_ns`; warm-up lines are left out."""
     names = ("arrival", "finish", "ok", "intended", "ttft", "in", "out")
     table = {name: array("d") for name in names}
-    zero, warmup, conversations = None, 0, []
+    zero, warmup, turns = None, 0, []
     for number, row in json_lines(path):
         if "metadata" not in row or "request_start_ns" not in row["metadata"]:
             raise wrong(path, f"line {number} is no AIPerf record, so two kinds of files are mixed")
@@ -238,7 +238,7 @@ def aiperf(path):
         )
         table["in"].append(_number(values["input_sequence_length"].get("value"), 0))
         table["out"].append(_number(values["output_sequence_length"].get("value"), 0))
-        conversations.append(about.get("conversation_id"))
+        turns.append((about.get("conversation_id"), about.get("turn_index")))
     if zero is None:
         raise wrong(path, "it holds warm-up requests only" if warmup else "it holds no request")
     columns = {"prompt_tokens": table["in"], "output_tokens": table["out"]}
@@ -248,11 +248,9 @@ def aiperf(path):
     if not np.isnan(ttft).all():
         finish = np.array(table["finish"])
         columns["first_token"] = np.where(np.isnan(ttft), finish, np.array(table["arrival"]) + ttft)
-    prompts = None
-    if all(conversations) and len(set(conversations)) < len(conversations):
-        prompts = None  # several turns of one conversation are not one prompt repeated
-    elif all(conversations):
-        prompts = distinct(conversations)
+    # The id names an entry of the data set, so the same turn of the same one is the same prompt again.
+    known = all(isinstance(conversation, str) for conversation, _ in turns)
+    prompts = distinct([(conversation, str(turn)) for conversation, turn in turns]) if known else None
     log, prompts = request_log(table["arrival"], table["finish"], table["ok"], prompts=prompts, **columns)
     unknown = [NO_SERVICE]
     if "intended" not in columns:
