@@ -681,8 +681,6 @@ def one_or_two(**setting) -> Explorer:
                     setting=setting)  # fmt: skip
 
 
-EXPLORERS = (budget, admission, bucket, one_or_two)
-
 # -- check it: Erlang C ------------------------------------------------------------------------------------
 
 
@@ -948,6 +946,128 @@ def _alone(machine, prompt, output, limits) -> float:
     return float(
         meets(engine.serve(np.arange(len(prompt)) * longest, prompt, output, machine), limits).mean()
     )
+
+
+# -- explorer: how many engines ----------------------------------------------------------------------------
+
+_PLAN_RUNS, _PLAN_TPOT_S = 4, 0.1
+# Medians of prompt and output, in tokens; the first two are those of Azure's traces of 2023.
+_LENGTHS = {"chat": (1020, 129), "code": (1469, 13), "documents": (4000, 129), "reasoning": (300, 1000)}
+
+
+@dataclass(frozen=True)
+class _Sizing:
+    rate: float
+    ttft_s: float
+    share: float
+    plan: Plan | None
+    reason: str = ""
+
+
+def _plan_seconds(rate: float) -> float:
+    """Length of a run: short enough for a slider, and at least half a minute."""
+    return max(30.0, 500 / rate)
+
+
+def _sizing_of(rate, lengths, cost, ttft, share, seed) -> _Sizing:
+    prompt, output = _LENGTHS[lengths]
+    costs = {name: cost * getattr(_FREE, name) for name in engine.COSTS}
+    u = _units((seed, 0), 2000)[1]
+    tokens = {
+        "prompt_tokens": _tokens(u[0], prompt, 0.9, 20_000),
+        "output_tokens": _tokens(u[1], output, 1.0, 8000),
+    }
+    slo = {"ttft": ttft, "tpot": _PLAN_TPOT_S}
+    try:
+        found = plan(replace(_FREE, **costs), slo, share / 100, rate=rate, **tokens, router="round_robin",
+                     seconds=_plan_seconds(rate), runs=_PLAN_RUNS, seed=seed, most=256)  # fmt: skip
+    except ValueError as error:
+        return _Sizing(rate, ttft, share, None, str(error))
+    return _Sizing(rate, ttft, share, found)
+
+
+def _sizing_picture(figure):
+    ax = figure.subplots()
+    ax.set(xlim=(0, 10), ylim=(-4, 108), xlabel="engines", ylabel="attainment (%)")
+    ax.set_yticks([0, 25, 50, 75, 100])
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    answer = ax.fill_between([0, 1], [0, 0], [1, 1], color=style.GREEN, alpha=0.12, lw=0)
+    target = ax.plot([], [], color=style.INK, ls="--", lw=1.4)[0]
+    floor = ax.plot([], [], color=style.GREY, ls=":", lw=1.8)[0]
+    floor_text = style.label(ax, 0, 4, "", style.GREY, ha="right", fontsize=12)
+    bars = ax.vlines([0], [0], [0], color=style.BLUE, lw=4, alpha=0.5)
+    points = ax.plot([], [], "o", ms=9, color=style.BLUE)[0]
+    said = ax.text(0.5, 0.5, "", transform=ax.transAxes, ha="center", va="center", color=style.VERMILLION)
+    head = ax.set_title("\n ")
+
+    def move(z: _Sizing) -> str:
+        if z.plan is None:
+            for line in (points, target, floor):
+                line.set_data([], [])
+            bars.set_segments([])
+            answer.set_verts([])
+            floor_text.set_text("")
+            said.set_text(style.sentence(z.reason, 60))
+            head.set_text("No answer\n ")
+            return z.reason
+        said.set_text("")
+        p, e = z.plan, z.plan.engines
+        tried = sorted(n for n in p.attainment)
+        last = e.high if e.high < math.inf else max(tried)
+        end = style.step_up(1.15 * last + 1, [5, 10, 20, 40, 80, 160, 320])
+        style.limits(ax, (0, end), (-4, 108))
+        shown = [n for n in tried if n <= end]
+        points.set_data(shown, [100 * p.attainment[n].value for n in shown])
+        bars.set_segments(
+            [
+                [(n, max(0, 100 * p.attainment[n].low)), (n, min(100, 100 * p.attainment[n].high))]
+                for n in shown
+            ]
+        )
+        left, right = e.low - 0.4, last + 0.4
+        answer.set_verts([np.array([(left, -4), (right, -4), (right, 108), (left, 108)])])
+        target.set_data([0, end], [100 * p.share] * 2)
+        floor.set_data([p.floor - 0.5] * 2, [-4, 108])
+        floor_text.set(x=p.floor - 0.5 - 0.01 * end, text="unstable " if p.floor > 0.3 * end else "")
+        interval = f"{e.low:.0f} to {e.high:.0f}" if e.high < math.inf else f"{e.low:.0f} or more"
+        first = f"{e.value} engines [{interval}] for {z.share:g}% of {z.rate:g} requests/s in time; load {p.load:.2f}"
+        near = "; near the capacity: too short" if p.load > 0.9 else ""
+        second = f"95% intervals: {_PLAN_RUNS} runs of {_plan_seconds(z.rate):.0f} s, the same requests for all{near}"
+        head.set_text(f"{first}\n{second}")
+        found = ", ".join(f"{n}: {_percent(p.attainment[n])}" for n in shown)
+        return (
+            f"Attainment against the number of engines. {first}. TTFT within {z.ttft_s:g} s, TPOT within "
+            f"{1e3 * _PLAN_TPOT_S:g} ms. {found}. Fewer than {p.floor} are unstable. {second}."
+        )
+
+    return [answer, target, floor, floor_text, bars, points, said, head], move
+
+
+def engines(**setting) -> Explorer:
+    """Explorer: how many engines a promise needs, from rate, lengths, step costs, SLO and target share, by `plan`."""
+    controls = [
+        slider("rate", "arrival rate", "requests/s", 2.0, 40.0, 10.0, per_decade=10),
+        choice(
+            "lengths",
+            "prompt and output",
+            {f"{name}: medians {p:,} and {o:,} tokens": name for name, (p, o) in _LENGTHS.items()},
+        ),
+        slider(
+            "cost",
+            "step costs, factor",
+            "",
+            0.5,
+            2.0,
+            1.0,
+            values=[0.5, 0.7, 1.4, 2.0],
+        ),
+        slider("ttft", "promise on TTFT", "s", 0.2, 10.0, 2.0, per_decade=10),
+        slider("share", "target share", "%", 50, 99, 95, step=1),
+    ]
+    return Explorer("slo_budget.engines", controls, _sizing_of, _sizing_picture, sample=True, setting=setting)
+
+
+EXPLORERS = (budget, admission, bucket, one_or_two, engines)
 
 
 # -- break it ----------------------------------------------------------------------------------------------

@@ -223,8 +223,14 @@ slo_budget.plan(slo_budget.MACHINE, promise, share=0.99, trace=trace, speed=8)
 # as many *users* would be smoother.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Put in your own numbers: the costs of a step (measured as in lesson 05), slots and KV of one engine, your trace or your rate, your promise. `plan` refuses a promise that no
-# number of engines can keep.
+# ### With your own numbers
+
+# %% slideshow={"slide_type": "fragment"}
+slo_budget.engines()
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Shaded: the interval; left of the dotted line the engines cannot complete what comes. TPOT ≤ 100 ms. The runs are short enough for a slider: for a decision call `plan` with
+# longer ones, with the costs of a step (measured as in lesson 05), slots and KV of your engine, and your trace. It refuses a promise that no number of engines can keep.
 #
 # With fewer GPUs than this the door decides. With more, it is there for the day that is not in the trace.
 

@@ -307,3 +307,15 @@ def test_split_is_loaded_by_its_fuller_half():
     prompt = slo_budget._tokens(slo_budget._units((0,), 20_000)[1][0], 4000, 0.9, 20_000)
     assert split == pytest.approx(5 * 1e-4 * prompt.mean()) and split > shared
     assert replace(slo_budget._FREE, kv_tokens=100_000) == slo_budget.MACHINE
+
+
+def test_sizing_explorer_shows_the_plan_or_why_there_is_none():
+    shown = slo_budget.engines(rate=20.0, share=90)
+    found = shown.result.plan
+    assert (
+        found.attainment[found.engines.value].value >= 0.9 and f"{found.engines.value} engines [" in shown.alt
+    )
+    twice = slo_budget.engines(rate=20.0, share=90, cost=2.0).result.plan
+    assert twice.floor in (2 * found.floor - 1, 2 * found.floor) and twice.engines.value > found.engines.value
+    none = slo_budget.engines(ttft=0.2, lengths="documents")
+    assert none.result.plan is None and "no number of engines keeps the promise" in none.alt
