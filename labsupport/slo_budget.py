@@ -699,24 +699,22 @@ def kept_by_servers(arrival, service, servers, target_s, quantity) -> float:
 
 def erlang(rate=40.0, service_s=0.5, targets=((3.0, "response"), (2.5, "response"), (0.5, "wait"), (0.1, "wait")), runs=10,
            n=10_000) -> Table:  # fmt: skip
-    """The smallest number of servers by Erlang C for several promises, and simulated attainment there and one below."""
+    """The smallest number of servers by Erlang C for several promises: attainment, exact and simulated, and with one fewer."""
     rows = []
     for target, quantity in targets:
         servers = theory.smallest_servers(rate, service_s, target, quantity, 0.99)
-        cells = []
-        for c in (servers, servers - 1):
-            if rate * service_s >= c:
-                cells += ["", "unstable"]
-                continue
-            kept = []
-            for run in range(runs):
-                unit, u = _service_units((21, run), n)
-                kept.append(kept_by_servers(unit / rate, -service_s * np.log1p(-u), c, target, quantity))
-            exact = getattr(theory.MMc(rate, service_s, c), f"{quantity}_cdf")(target)
-            cells += [f"{100 * exact:.2f}%", _points_of(mean_replications(kept))]
-        rows.append((f"{quantity} ≤ {target:g} s", servers, *cells))
+        kept = []
+        for run in range(runs):
+            unit, u = _service_units((21, run), n)
+            kept.append(kept_by_servers(unit / rate, -service_s * np.log1p(-u), servers, target, quantity))
+        models = [
+            theory.MMc(rate, service_s, c) if rate * service_s < c else None for c in (servers, servers - 1)
+        ]
+        exact = [f"{100 * getattr(m, f'{quantity}_cdf')(target):.2f}%" if m else "unstable" for m in models]
+        simulated = _points_of(mean_replications(kept))
+        rows.append((f"{quantity} ≤ {target:g} s", servers, exact[0], simulated, exact[1]))
     return Table(
-        ("99% of", "servers", "kept", "simulated", "one fewer", "simulated"),
+        ("99% of", "servers", "kept", "simulated", "with one fewer"),
         tuple(rows),
         f"M/M/c, {rate:g}/s, mean service {service_s:g} s: {rate * service_s:g} servers busy on average. 95% intervals from "
         f"{runs} runs of {n:,} requests, the same in all rows.",
