@@ -699,7 +699,7 @@ def kept_by_servers(arrival, service, servers, target_s, quantity) -> float:
 
 def erlang(rate=40.0, service_s=0.5, targets=((3.0, "response"), (2.5, "response"), (0.5, "wait"), (0.1, "wait")), runs=10,
            n=10_000) -> Table:  # fmt: skip
-    """The smallest number of servers by Erlang C for several promises: attainment, exact and simulated, and with one fewer."""
+    """The smallest number of servers by Erlang C for several promises: what it keeps, and what one fewer keeps."""
     rows = []
     for target, quantity in targets:
         servers = theory.smallest_servers(rate, service_s, target, quantity, 0.99)
