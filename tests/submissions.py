@@ -166,7 +166,7 @@ for top in ("/home", "/root", "/work", "/tmp", "/lab", "/etc", "/var", "/mnt", "
                 text = open(os.path.join(folder, file), errors="ignore").read(200_000)
             except OSError:
                 continue
-            if "371, " + "53" in text or "throughput * " + "response_s" in text:
+            if "system(" + "371, 53" in text or "throughput * " + "response_s" in text:
                 found.append(os.path.join(folder, file))
 for number in os.listdir("/proc"):
     for part in ("environ", "cmdline") if number.isdigit() else ():

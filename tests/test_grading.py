@@ -248,16 +248,27 @@ GRADESCOPE = {
 }
 
 
+def peak_memory_kb(pid: int) -> int:
+    """Largest resident memory so far; what getrusage says counts the process that this one was forked from."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return int(found[1]) if (found := re.search(r"^VmHWM:\s*(\d+) kB", status, re.MULTILINE)) else 0
+
+
 @linux
 @pytest.mark.skipif(os.environ.get("CI") != "true", reason="takes a minute, so it runs in CI only (CI=true)")
 def test_two_hundred_submissions_in_two_minutes(sandboxed, tmp_path):
     place = hand_in(tmp_path / "in", 200)
     command = [sys.executable, "-m", "labsupport.cli", "grade", STEM, place, "--out", tmp_path / "out", "--jobs", "2"]
     begun = time.monotonic()
-    run = subprocess.Popen(command, cwd=ROOT)
-    _, status, usage = os.wait4(run.pid, 0)
-    assert status == 0 and time.monotonic() - begun < 120
-    assert usage.ru_maxrss < 500 * 1024, "kB of the largest process"
+    run, largest = subprocess.Popen(command, cwd=ROOT), 0
+    while run.poll() is None:
+        largest = max(largest, peak_memory_kb(run.pid))
+        time.sleep(0.02)
+    assert run.returncode == 0 and time.monotonic() - begun < 120
+    assert 0 < largest < 500 * 1024, "kB of the grader itself"
     marks = {row["student"]: row["total"] for row in rows(tmp_path / "out" / "grades.csv").values()}
     assert marks == {f"s{i:02d}": "17" if i % 3 else "15" for i in range(200)}
 
