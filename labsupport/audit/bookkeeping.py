@@ -43,6 +43,8 @@ def little(run):
     if claims.rate is not None and "response" in claims.mean:
         product = claims.rate * claims.mean["response"]
         numbers |= {"X (1/s)": claims.rate, "W (s)": claims.mean["response"], "X·W": product}
+        if (gauged := numbers.get("L of the gauge, running and waiting, by time")) is not None:
+            references["the engine's gauge"] = gauged
     elif "L of the gauge, running and waiting, by time" in numbers and references:
         product = numbers["L of the gauge, running and waiting, by time"]
     elif "L of the records, as an area" in numbers:
