@@ -4,12 +4,11 @@ import json
 import re
 from dataclasses import replace
 
-import flaws
 import numpy as np
 import pytest
 
 from labsupport import cli, course, records
-from labsupport.audit import CHECKS, audit, audit_files, audit_records, report
+from labsupport.audit import CHECKS, audit, audit_files, audit_records, flaws, report
 from labsupport.loadtest.cli import write_csv
 from labsupport.queueing import workload
 from labsupport.queueing.requestlog import RequestLog

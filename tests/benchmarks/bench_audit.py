@@ -1,20 +1,16 @@
 """How well the audit tells flawed runs from clean ones: run as a script with a number of instances (default 100).
 
-For each flaw of tests/flaws.py, how many of the instances are found (broken or doubtful); for clean open runs of
+For each flaw of labsupport.audit.flaws, how many of the instances are found (broken or doubtful); for clean open runs of
 20,000 requests, how many raise a false alarm in each check. Exits with 1 when fewer than 95% are found, or when a
 check raises an alarm in more than 5%.
 """
 
 import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-import flaws  # noqa: E402
-
-from labsupport.audit import CHECKS, audit  # noqa: E402
+from labsupport.audit import CHECKS, audit, flaws
 
 FOUND = ("broken", "doubtful")
 

@@ -1,4 +1,8 @@
-"""Runs with one known flaw each, and clean ones, for the tests of the audit. Made with the course's own simulators."""
+"""Runs with one known flaw each, and clean ones, made with the course's own simulators.
+
+Lesson 11 shows them, its exercises use some, and the tests of the audit must find every flaw. A generator takes a
+numpy Generator and the number of requests, and returns a `Record`.
+"""
 
 from dataclasses import fields, replace
 
@@ -77,36 +81,34 @@ def clean(rng, n=20_000):
     return described(log, rate)
 
 
-def wrong_mean(rng):
+def wrong_mean(rng, n=2000):
     """The mean response time leaves a part out."""
-    log, rate = open_run(rng, 2000)
+    log, rate = open_run(rng, n)
     record = described(log, rate)
     mean = record.claims.mean | {"response": record.claims.mean["response"] * rng.uniform(0.4, 0.9)}
     return replace(record, claims=replace(record.claims, mean=mean))
 
 
-def binned_peak(rng):
+def binned_peak(rng, n=3000):
     """Peak concurrency counted in bins of one second, of requests that are much shorter."""
-    log, rate = open_run(
-        rng, 3000, at=(rng.uniform(20, 80), workload.exponential(rng.uniform(0.005, 0.01)), 1)
-    )
+    log, rate = open_run(rng, n, at=(rng.uniform(20, 80), workload.exponential(rng.uniform(0.005, 0.01)), 1))
     return described(log, rate, peak=seconds_peak(log))
 
 
-def behind_schedule(rng):
+def behind_schedule(rng, n=4000):
     """The generator sleeps an exponential time after each send, which itself takes time."""
     send = rng.uniform(0.06, 0.3)  # of a mean gap
 
     def arrival(rate):
-        return np.cumsum(rng.exponential(1 / rate, 4000) + send / rate)
+        return np.cumsum(rng.exponential(1 / rate, n) + send / rate)
 
-    log, rate = open_run(rng, 4000, arrival, punctual=False)
+    log, rate = open_run(rng, n, arrival, punctual=False)
     return described(log, rate)
 
 
-def hidden_queue(rng):
+def hidden_queue(rng, n=2000):
     """A cap that binds: requests wait in the client, and the clock starts afterwards."""
-    n, cap, rate = 2000, int(rng.integers(1, 17)), rng.uniform(1, 50)
+    cap, rate = int(rng.integers(1, 17)), rng.uniform(1, 50)
     intended = workload.poisson(rng, rate, n)
     service = workload.gamma(cap * rng.uniform(0.85, 1.1) / rate, 0.5).sample(rng, n)
     log = simulate.fcfs_servers(intended, service, cap)
@@ -115,17 +117,18 @@ def hidden_queue(rng):
     return described(with_tokens(rng, sent), rate, cap=cap)
 
 
-def hidden_queue_untold(rng):
+def hidden_queue_untold(rng, n=2000):
     """The same, from a tool that does not save the schedule."""
-    record = hidden_queue(rng)
+    record = hidden_queue(rng, n)
     told = columns(record.log)
     del told["intended"]
     return replace(record, log=RequestLog(**told))
 
 
-def closed(rng):
+def closed(rng, n=2000):
     """Users who send again as soon as they have an answer, said to be an open load."""
-    users, rounds = int(rng.integers(2, 40)), 100
+    users = int(rng.integers(2, 40))
+    rounds = max(n // users, 2)
     service = workload.exponential(0.1).sample(rng, (users, rounds))
     think = np.full((users, rounds), rng.uniform(0, 1e-6))
     log = simulate.closed_loop(think, service)
@@ -133,57 +136,58 @@ def closed(rng):
     return described(with_tokens(rng, log, schedule), (len(log) - 1) / float(log.arrival[-1]))
 
 
-def bursty(rng):
+def bursty(rng, n=4000):
     """Arrivals with an SCV of 2 to 8 that are said to be Poisson."""
     scv = rng.uniform(2, 8)
-    log, rate = open_run(rng, 4000, lambda rate: workload.renewal(rng, workload.gamma(1 / rate, scv), 4000))
+    log, rate = open_run(rng, n, lambda rate: workload.renewal(rng, workload.gamma(1 / rate, scv), n))
     return described(log, rate)
 
 
-def clustered(rng):
+def clustered(rng, n=8000):
     """Poisson arrivals whose rate changes: the gaps alone show little, long windows much."""
 
     def arrival(rate):
-        return workload.mmpp(rng, [0.4 * rate, 1.6 * rate], [200 / rate, 200 / rate], 8000)
+        return workload.mmpp(rng, [0.4 * rate, 1.6 * rate], [200 / rate, 200 / rate], n)
 
-    log, rate = open_run(rng, 8000, arrival)
+    log, rate = open_run(rng, n, arrival)
     return described(log, rate)
 
 
-def ticks(rng):
+def ticks(rng, n=4000):
     """Moments rounded down to a clock whose tick holds several requests."""
 
     def arrival(rate):
         tick = rng.uniform(0.3, 5) / rate
-        return np.floor(workload.poisson(rng, rate, 4000) / tick) * tick
+        return np.floor(workload.poisson(rng, rate, n) / tick) * tick
 
-    log, rate = open_run(rng, 4000, arrival, punctual=False)
-    return described(log, rate)
-
-
-def replayed(rng):
-    """A recorded minute of traffic played again and again."""
-    times = int(rng.integers(3, 20))
-
-    def arrival(rate):
-        return np.cumsum(np.tile(rng.exponential(1 / rate, 4000 // times), times))
-
-    n = 4000 // times * times
     log, rate = open_run(rng, n, arrival, punctual=False)
     return described(log, rate)
 
 
-def overloaded(rng):
+def replayed(rng, n=4000):
+    """A recorded minute of traffic played again and again."""
+    times = int(rng.integers(3, 20))
+    once = n // times
+
+    def arrival(rate):
+        return np.cumsum(np.tile(rng.exponential(1 / rate, once), times))
+
+    log, rate = open_run(rng, once * times, arrival, punctual=False)
+    return described(log, rate)
+
+
+def overloaded(rng, n=None):
     """More is offered than is served."""
-    n, servers, rate = int(rng.integers(500, 5000)), int(rng.integers(1, 9)), rng.uniform(1, 50)
+    n = int(rng.integers(500, 5000)) if n is None else n
+    servers, rate = int(rng.integers(1, 9)), rng.uniform(1, 50)
     law = workload.exponential(servers * rng.uniform(1.15, 2) / rate)
     log, rate = open_run(rng, n, at=(rate, law, servers))
     return described(log, rate)
 
 
-def overloaded_and_cut(rng):
+def overloaded_and_cut(rng, n=None):
     """More is offered than is served, and what is still inside at the end of the sending is cut off."""
-    record = overloaded(rng)
+    record = overloaded(rng, n)
     log = record.log
     told = columns(log)
     ok = log.finish <= log.arrival[-1]
@@ -192,9 +196,8 @@ def overloaded_and_cut(rng):
     return described(RequestLog(**told | never | {"ok": ok}), rate)
 
 
-def cold(rng):
+def cold(rng, n=4000):
     """The first requests take several times as long."""
-    n = 4000
     rate, law, servers = system(rng)
     arrival, service = workload.poisson(rng, rate, n), law.sample(rng, n)
     first = int(n * rng.uniform(0.02, 0.1))
@@ -203,18 +206,18 @@ def cold(rng):
     return described(with_tokens(rng, log, arrival), rate)
 
 
-def long_drain(rng):
+def long_drain(rng, n=1000):
     """A few very long answers after the last send make up most of the run."""
-    log, rate = open_run(rng, 1000)
+    log, rate = open_run(rng, n)
     told = columns(log)
     finish = told["finish"].copy()
     finish[-5:] = log.arrival[-1] * (1 + rng.uniform(0.4, 2, 5))
     return described(RequestLog(**told | {"finish": finish}), rate)
 
 
-def survivors(rng):
+def survivors(rng, n=4000):
     """Failed requests are left out of the percentiles."""
-    log, rate = open_run(rng, 4000)
+    log, rate = open_run(rng, n)
     told = columns(log)
     ok = rng.random(len(log)) > rng.uniform(0.015, 0.2)
     finish, first = told["finish"].copy(), told["first_token"].copy()
@@ -222,9 +225,9 @@ def survivors(rng):
     return described(RequestLog(**told | {"finish": finish, "first_token": first, "ok": ok}), rate)
 
 
-def cut_off(rng):
+def cut_off(rng, n=4000):
     """Answers that took longer than a time-out count as if they had ended then."""
-    log, rate = open_run(rng, 4000, at=(20.0, workload.lognormal(0.04, 16), 1))
+    log, rate = open_run(rng, n, at=(20.0, workload.lognormal(0.04, 16), 1))
     told = columns(log)
     limit = float(np.quantile(log.response, rng.uniform(0.9, 0.985)))
     finish = np.minimum(told["finish"], log.arrival + limit)
@@ -232,30 +235,30 @@ def cut_off(rng):
     return described(RequestLog(**told | {"finish": finish}), rate)
 
 
-def too_few(rng):
+def too_few(rng, n=None):
     """A P99 of some dozens of requests."""
-    log, rate = open_run(rng, int(rng.integers(10, 360)))
+    log, rate = open_run(rng, int(rng.integers(10, 360)) if n is None else n)
     return described(log, rate)
 
 
-def dependent(rng):
+def dependent(rng, n=3000):
     """One short run close to saturation."""
     rate = rng.uniform(1, 50)
-    log, rate = open_run(rng, 3000, at=(rate, workload.exponential(rng.uniform(0.96, 0.99) / rate), 1))
+    log, rate = open_run(rng, n, at=(rate, workload.exponential(rng.uniform(0.96, 0.99) / rate), 1))
     return described(log, rate)
 
 
-def kind_attainment(rng):
+def kind_attainment(rng, n=4000):
     """The attainment that is claimed is that of the survivors."""
-    record = survivors(rng)
+    record = survivors(rng, n)
     log = record.log
     kept = log.ttft[log.ok] <= record.claims.slo["ttft"]
     return replace(record, claims=replace(record.claims, attainment=float(kept.mean())))
 
 
-def mean_over_tokens(rng):
+def mean_over_tokens(rng, n=4000):
     """The TPOT that is claimed is the mean over tokens."""
-    log, rate = open_run(rng, 4000)
+    log, rate = open_run(rng, n)
     found = ~np.isnan(log.tpot)
     decode = (log.finish - log.first_token)[found].sum()
     record = described(log, rate)
@@ -263,10 +266,10 @@ def mean_over_tokens(rng):
     return replace(record, claims=replace(record.claims, mean=mean))
 
 
-def repeated(rng):
+def repeated(rng, n=2000):
     """A few prompts, used again and again."""
-    record = described(*open_run(rng, 2000))
-    return replace(record, prompts=rng.integers(0, int(rng.integers(5, 1500)), 2000))
+    record = described(*open_run(rng, n))
+    return replace(record, prompts=rng.integers(0, int(rng.integers(5, 1500)), n))
 
 
 FLAWS = {  # flaw -> the check that must find it
