@@ -265,7 +265,7 @@ slo_budget.engines()
 # - Percentiles do not add. Budget with what the requests around the P99 spend in each stage.
 # - Erlang C sizes for Poisson arrivals; replay a trace to see what bursts cost.
 #
-# **Now:** [the exercises](../exercises/10_slo_budget.ipynb). Then try `qlab audit` on a benchmark of your own.
+# **Now:** [the exercises](../exercises/10_slo_budget.ipynb). Then [11 Can this benchmark be believed?](11_benchmark_audit.ipynb).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References
