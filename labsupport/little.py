@@ -124,7 +124,7 @@ def _area_picture(figure):
         t, n = number_in_system_steps(log)
         end = style.step_up(log.finish.max(), [40, 60, 100, 200, 400, 1000])
         most = style.step_up(n.max(), [4, 8, 16, 32, 64, 128])
-        rows = style.step_up(len(log), [10, 20, 40, 80, 128])
+        rows = style.step_up(len(log), [12, 24, 48, 96, 128])
         for ax, high in ((top, most), (bottom, rows)):
             style.limits(ax, (0, end), (0, high))
         corners = np.column_stack([np.repeat(t, 2)[1:], np.repeat(n, 2)[:-1]])
@@ -156,7 +156,7 @@ def area(**setting) -> Explorer:
         slider("service", "mean service time", "s", 0.1, 2.0, 0.9, step=0.05),
     ]
     return Explorer(
-        "little.area", controls, _area_run, _area_picture, sample=True, size=(9, 5.0), setting=setting
+        "little.area", controls, _area_run, _area_picture, sample=True, size=(9, 4.6), setting=setting
     )
 
 
