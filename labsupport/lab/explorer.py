@@ -123,11 +123,11 @@ class Explorer(widgets.VBox):
         self._quiet = False
         self.error: Exception | None = None
         self.result = None
-        self._canvas = canvas.Canvas(picture, size)
+        self._canvas = self._shown = canvas.Canvas(picture, size)
         # A browser shows nothing while it loads a picture: the one before stands behind it.
         self._image, self._behind = (
             _Picture(
-                format="png", layout=widgets.Layout(width="100%", height="auto", grid_area="p", order=order)
+                format="jpeg", layout=widgets.Layout(width="100%", height="auto", grid_area="p", order=order)
             )
             for order in "21"
         )
@@ -181,7 +181,7 @@ class Explorer(widgets.VBox):
 
     def png(self) -> bytes:
         """The picture at the current setting."""
-        return bytes(self._image.value)
+        return self._shown.png()
 
     def frames(self, control: str) -> widgets.VBox:
         """The same picture with one slider that needs no kernel: every position is drawn beforehand.
@@ -279,15 +279,14 @@ class Explorer(widgets.VBox):
             try:
                 self.result = self._compute(**self._values)
                 self._canvas.show(self.result)
-                png, alt, self.error = self._canvas.png(), self._canvas.alt, None
-            except (
-                Exception
-            ) as error:  # a callback's traceback is shown nowhere: say it where the picture was
-                said = canvas.notice(f"This setting cannot be drawn: {error}", self._size)
-                png, alt, self.error = said.png(), said.alt, error
+                picture, self._shown, self.error = self._canvas.jpeg(), self._canvas, None
+            except Exception as error:
+                # A callback's traceback is shown nowhere: say it in the picture's place.
+                self._shown = canvas.notice(f"This setting cannot be drawn: {error}", self._size)
+                picture, self.error = self._shown.jpeg(), error
             with self._image.hold_sync():  # one message, so that the browser decodes one picture
-                self._image.tooltip = alt
-                self._image.value = png
+                self._image.tooltip = self._shown.alt
+                self._image.value = picture
 
     def _follow(self) -> None:
         """Let every control show the current value."""
