@@ -10,10 +10,11 @@ import nbformat
 import pytest
 
 from labsupport import course
+from labsupport.lab.explorer import BEFORE
 
 pytestmark = pytest.mark.browser
 
-PICTURE = ".qlab-explorer img.widget-image"
+PICTURE = f'.qlab-explorer img.widget-image:not([title="{BEFORE}"])'
 HANDLE = ".qlab-explorer .noUi-handle"
 
 
@@ -22,10 +23,14 @@ class FirstExplorer:
 
     def __init__(self, notebook: browser.Notebook):
         self.notebook, self.page = notebook, notebook.page
-        self.picture = self.page.locator(PICTURE).first
         self.handle = self.page.locator(HANDLE).first
         self.handle.scroll_into_view_if_needed()
-        self.page.wait_for_function("image => image.naturalWidth > 400", arg=self.picture.element_handle())
+        self.page.wait_for_function("picture => document.querySelector(picture)?.naturalWidth > 400", arg=PICTURE)
+
+    @property
+    def picture(self):
+        """The image on top: another one after each change."""
+        return self.page.locator(PICTURE).first
 
     @property
     def alt(self) -> str:
@@ -52,8 +57,11 @@ class FirstExplorer:
         alt = self.alt
         yield
         self.page.wait_for_function(
-            "([image, alt]) => image.title !== alt && image.complete",
-            arg=[self.picture.element_handle(), alt],
+            """([picture, alt]) => {
+                const image = document.querySelector(picture);
+                return image && image.title !== alt && image.complete && image.naturalWidth;
+            }""",
+            arg=[PICTURE, alt],
         )
         self.notebook.idle()
 

@@ -124,15 +124,16 @@ class Explorer(widgets.VBox):
         self.error: Exception | None = None
         self.result = None
         self._canvas = self._shown = canvas.Canvas(picture, size)
-        # A browser shows nothing while it loads a picture: the one before stands behind it.
-        self._image, self._behind = (
+        # A browser shows nothing while it loads a picture: two take turns, and the one before stands behind.
+        self._front, self._back = (
             _Picture(
                 format="jpeg", layout=widgets.Layout(width="100%", height="auto", grid_area="p", order=order)
             )
-            for order in "21"
+            for order in "12"
         )
+        self._moved = self._back  # one of the two is moved over and under the other, which stays
         shown = widgets.GridBox(
-            [self._image, self._behind],
+            [self._front, self._back],
             layout=widgets.Layout(
                 width=f"{self._canvas.width}px", max_width="100%", grid_template_areas="'p'"
             ),
@@ -154,7 +155,7 @@ class Explorer(widgets.VBox):
     @property
     def alt(self) -> str:
         """What the picture shows at the current setting, in words."""
-        return self._image.tooltip or ""
+        return self._shown.alt
 
     @property
     def as_python(self) -> str:
@@ -274,7 +275,6 @@ class Explorer(widgets.VBox):
     def _change(self, setting: dict) -> None:
         with _LOCK:
             self._values |= setting
-            self._behind.value = self._image.value
             self._follow()
             try:
                 self.result = self._compute(**self._values)
@@ -284,9 +284,15 @@ class Explorer(widgets.VBox):
                 # A callback's traceback is shown nowhere: say it in the picture's place.
                 self._shown = canvas.notice(f"This setting cannot be drawn: {error}", self._size)
                 picture, self.error = self._shown.jpeg(), error
-            with self._image.hold_sync():  # one message, so that the browser decodes one picture
-                self._image.tooltip = self._shown.alt
-                self._image.value = picture
+            self._turn(picture)
+
+    def _turn(self, picture: bytes) -> None:
+        """Load a picture behind the one on screen, then bring it to the front."""
+        self._front, self._back = self._back, self._front
+        with self._front.hold_sync():  # one message, so that the browser decodes one picture
+            self._front.tooltip, self._front.value = self._shown.alt, picture
+        self._moved.layout.order = "2" if self._front is self._moved else "0"
+        self._back.tooltip = BEFORE
 
     def _follow(self) -> None:
         """Let every control show the current value."""
@@ -309,6 +315,7 @@ class Explorer(widgets.VBox):
         return {**data, **canvas.bundle(self.png(), self.alt, self._canvas.width)}, dict(meta)
 
 
+BEFORE = "The picture before"  # what a screen reader hears of it
 _LABEL = {"description_width": "170px"}
 _REST = widgets.Layout(flex="1 1 160px", width="auto")
 _WIDE = widgets.Layout(width="420px", max_width="100%")

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import browser  # noqa: E402
 
 from labsupport import course  # noqa: E402
+from labsupport.lab.explorer import BEFORE  # noqa: E402
 
 BASELINE = """\
 %matplotlib inline
@@ -43,14 +44,15 @@ def draw(rate):
 WATCH = """() => {
     const output = document.querySelector('.jp-OutputArea-output');
     window.bench = {samples: [], blank: 0, heights: new Set(), shown: null};
-    const picture = () => document.querySelector('.jp-OutputArea-output img');
+    // An explorer's two images take turns on top; what `interact` shows is a single one.
+    const picture = () => document.querySelector('.jp-OutputArea-output img:not([title="BEFORE"])');
     // While a new source loads, `complete` is false and the old picture stays; without width there is none.
     const source = () => picture()?.complete ? picture().src : bench.shown;
     let pressed = null, before = source();
     addEventListener('keydown', e => { if (e.key.startsWith('Arrow')) { pressed = e.timeStamp; before = source() } }, true);
     const frame = () => {
         const now = source();
-        // The explorer keeps the picture before behind the new one: blank is when neither can be seen.
+        // Blank is when neither image can be seen.
         const seen = [...document.querySelectorAll('.jp-OutputArea-output img')].some(i => i.naturalWidth);
         if (!seen) bench.blank += 1;
         bench.heights.add(Math.round(document.querySelector('.jp-OutputArea').getBoundingClientRect().height));
@@ -64,7 +66,7 @@ WATCH = """() => {
         requestAnimationFrame(frame);
     };
     requestAnimationFrame(frame);
-}"""
+}""".replace("BEFORE", BEFORE)
 
 
 def measure(context, lab, name: str, source: str, steps: int) -> dict:
@@ -76,7 +78,9 @@ def measure(context, lab, name: str, source: str, steps: int) -> dict:
     page = opened.page
     handle = page.locator(".noUi-handle").first
     handle.scroll_into_view_if_needed()
-    page.wait_for_function("() => document.querySelector('.jp-OutputArea-output img')?.naturalWidth > 400")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('.jp-OutputArea-output img')].some(i => i.naturalWidth > 400)"
+    )
     handle.focus()
     page.wait_for_timeout(1500)
     page.evaluate(WATCH)
