@@ -8,6 +8,8 @@ heap is written [(0.0, 0)][:0] because numba must see the type of its elements.
 from bisect import bisect_right
 from heapq import heapify, heappop, heappush, heapreplace
 
+import numpy as np
+
 
 def shared_queue(arrival, service, servers, start):
     """One queue, several servers: a heap of the times at which servers fall free."""
@@ -42,14 +44,16 @@ def batches(arrival, fixed, per_item, cap, timeout, start, first):
     return count
 
 
-def closed_loop(think, service, stride, arrival, start, finish):
+def closed_loop(think, service, rounds, arrival, start, finish):
     """Users who wait for their answers, at one server.
 
-    User u owns the places from u * stride on in think and service; after the last request there stands an
-    infinite think time. `due` holds the moment of everybody's next request and its place.
+    User u owns the places from u * rounds on in think and service. `due` holds the moment of everybody's next
+    request and its place.
     """
-    due = [(think[k], k) for k in range(0, len(think), stride)]
+    due = [(think[k], k) for k in range(0, len(think), rounds)]
     heapify(due)
+    think.append(0.0)
+    think[::rounds] = [float("inf")] * (len(due) + 1)  # read again only after the last request of the user before
     free = 0.0
     for i in range(len(arrival)):
         begin, k = due[0]
@@ -68,7 +72,8 @@ def closed_with_open(
 ):  # fmt: skip
     """As `closed_loop`, with all its options, and with guests who come whatever happens.
 
-    Returns the number of closed requests sent; order holds their places.
+    After a user's last request there stands an infinite think time. Returns the number of closed requests sent;
+    order holds their places.
     """
     guests, guest, sent = len(guest_arrival), 0, 0
     never = first_done = float("inf")
@@ -276,5 +281,39 @@ def _heapreplace(heap, item):
     heap[i] = item
 
 
-# What is compiled in place of functions written in C: numba has no bisect_right, and a slower heapreplace.
-COMPILED_INSTEAD = {"bisect_right": _bisect_right, "heapreplace": _heapreplace}
+def _closed_loop(think, service, rounds, arrival, start, finish):
+    """`closed_loop` with the heap in two arrays, root at 1: of the next moments, and of the users they belong to."""
+    users = len(think) // rounds
+    place = np.arange(users) * rounds
+    due, user = np.full(2 * users + 2, np.inf), np.full(2 * users + 2, users)
+    user[1 : users + 1] = np.argsort(think[place])
+    due[1 : users + 1] = think[place[user[1 : users + 1]]]
+    free = 0.0
+    for i in range(len(arrival)):
+        begin, u = due[1], user[1]
+        k = place[u]
+        arrival[i] = begin
+        if begin < free:
+            begin = free
+        start[i] = begin
+        finish[i] = free = begin + service[k]
+        place[u] = k = k + 1
+        again = free + think[k] if k < (u + 1) * rounds else np.inf
+        hole, child = 1, 2
+        while child <= users:
+            a, b = due[child], due[child + 1]
+            child += int((b < a) | ((b == a) & (user[child + 1] < user[child])))  # a sum: see _heapreplace
+            if due[child] > again or (due[child] == again and user[child] > u):
+                break
+            due[hole], user[hole] = due[child], user[child]
+            hole, child = child, 2 * child
+        due[hole], user[hole] = again, u
+
+
+# What is compiled in place of what Python runs: numba has no bisect_right, and a slower heapreplace; and for
+# many users a heap of tuples is slow.
+COMPILED_INSTEAD = {
+    "bisect_right": _bisect_right,
+    "heapreplace": _heapreplace,
+    "closed_loop": _closed_loop,
+}

@@ -160,9 +160,8 @@ def closed_loop(think, service, *, servers=1, schedule=None, stalls=None, stop_w
         options = dict(servers=servers, schedule=schedule, stalls=stalls, stop_with_first=stop_with_first)
         return closed_with_open(think, service, [], [], **options)[0]
     think, service = _rounds(think, service)
-    users, stride = think.shape
-    sent = users * (stride - 1)
-    return _log(*_run(kernels.closed_loop, sent, [think.ravel(), service.ravel(), stride], [float] * 3))
+    inputs = [think.ravel(), service.ravel(), max(think.shape[1], 1)]
+    return _log(*_run(kernels.closed_loop, think.size, inputs, [float] * 3))
 
 
 def closed_with_open(
@@ -174,7 +173,7 @@ def closed_with_open(
     `closed_loop`. Of two requests at the same moment the open one is served first.
     """
     paced, stalls = schedule is not None, Stalls(0, 1) if stalls is None else _stalls(stalls)
-    think, service, schedule = _rounds(think, service, schedule if paced else 0)
+    think, service, schedule = _one_more(*_rounds(think, service, schedule if paced else 0))
     arrival, open_service = _inputs(arrival, open_service)
     users, stride = think.shape
     n, m = users * (stride - 1), len(arrival)
@@ -192,19 +191,18 @@ def closed_with_open(
     return loop, _log(arrival, open_start, open_finish)
 
 
-def _rounds(think, service, schedule=None):
-    """The columns of a closed loop, checked, with one more round: nobody sends it, for its think time is inf."""
+def _rounds(think, *others):
+    """The columns of a closed loop, checked: think, service and what else is given."""
     think = _durations("think", think)
     if think.ndim != 2:
         raise ValueError(f"think has shape {think.shape}; give one row for each user, one column a round.")
-    columns = [think, _like("service", service, think)]
-    if schedule is not None:
-        columns.append(_like("schedule", schedule, think))
-    longer = np.empty((len(columns), think.shape[0], think.shape[1] + 1))
-    for padded, column in zip(longer, columns, strict=True):
-        padded[:, :-1] = column
-        padded[:, -1] = np.inf
-    return longer
+    names = "service", "schedule"
+    return [think, *(_like(name, column, think) for name, column in zip(names, others, strict=False))]
+
+
+def _one_more(*columns):
+    """The columns with one more round: nobody sends it, for its think time is inf."""
+    return (np.pad(column, ((0, 0), (0, 1)), constant_values=np.inf) for column in columns)
 
 
 @dataclass(frozen=True)
@@ -429,6 +427,7 @@ def _compiled(kernel):
     names = kernel.__globals__ | {
         name: njit(inline="always")(function) for name, function in kernels.COMPILED_INSTEAD.items()
     }
+    kernel = kernels.COMPILED_INSTEAD.get(kernel.__name__, kernel)
     kernel = types.FunctionType(kernel.__code__, names, kernel.__name__)
     try:
         return njit(cache=True)(kernel)

@@ -100,7 +100,7 @@ class Loop:
     def __init__(self, users, think_s):
         self.name, self.users, self.think_s = f"closed loop, {users} users", users, think_s
         # SimPy's cost hardly depends on the number of users; that of a heap of users does.
-        self.promise = (15, 150) if users <= 12 else (12, 90)
+        self.promise = (15 if users <= 12 else 12), 150
 
     def inputs(self, n):
         rng, shape = generator(), (self.users, n // self.users)
