@@ -23,7 +23,7 @@
 
 # %% slideshow={"slide_type": "skip"}
 from labsupport import arrivals
-from labsupport.lab import predict, recall
+from labsupport.lab import predict, progress, recall
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Predict
@@ -185,6 +185,9 @@ arrivals.first_token()
 # - P(N > C) prices a budget per window. It is not the chance that a queue overflows, or that a request waits.
 #
 # **Now:** [the exercises](../exercises/00_arrivals.ipynb). **Next:** [01 Little's law](01_little.ipynb).
+
+# %% slideshow={"slide_type": "skip"}
+progress.table()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

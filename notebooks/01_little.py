@@ -22,7 +22,7 @@
 
 # %% slideshow={"slide_type": "skip"}
 from labsupport import little
-from labsupport.lab import predict, recall
+from labsupport.lab import predict, progress, recall
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Predict
@@ -194,6 +194,9 @@ little.vllm_sweep()
 # - Two counters that break the law are not measuring the same thing, or the system does not keep up.
 #
 # **Now:** [the exercises](../exercises/01_little.ipynb). **Next:** [02 The hockey stick](02_hockey_stick.ipynb), why nobody runs a server at 100%.
+
+# %% slideshow={"slide_type": "skip"}
+progress.table()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

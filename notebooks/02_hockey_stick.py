@@ -23,7 +23,7 @@
 
 # %% slideshow={"slide_type": "skip"}
 from labsupport import hockey_stick
-from labsupport.lab import predict, recall
+from labsupport.lab import predict, progress, recall
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Predict
@@ -228,6 +228,9 @@ hockey_stick.prefill_speed(conversation)
 # - Near saturation one long run is a small sample, and an average utilisation hides the minutes that hurt.
 #
 # **Now:** [the exercises](../exercises/02_hockey_stick.ipynb). **Next:** [03 Head-of-line blocking](03_head_of_line.ipynb), why P99 is 25 seconds at 36% utilisation.
+
+# %% slideshow={"slide_type": "skip"}
+progress.table()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

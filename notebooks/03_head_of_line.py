@@ -23,7 +23,7 @@
 
 # %% slideshow={"slide_type": "skip"}
 from labsupport import head_of_line
-from labsupport.lab import predict, recall
+from labsupport.lab import predict, progress, recall
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Predict
@@ -248,6 +248,9 @@ head_of_line.real_lengths()
 # - Against a long tail: limit it, separate it, or share the server. Processor sharing does not feel the SCV at all.
 #
 # **Now:** [the exercises](../exercises/03_head_of_line.ipynb). **Next:** [04 Bursts, pooling and fan-out](04_bursts_pooling_fanout.ipynb), why the same load waits 14 times longer elsewhere.
+
+# %% slideshow={"slide_type": "skip"}
+progress.table()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

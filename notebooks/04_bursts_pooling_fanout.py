@@ -26,7 +26,7 @@
 
 # %% slideshow={"slide_type": "skip"}
 from labsupport import bursts_pooling_fanout as lesson
-from labsupport.lab import predict, recall
+from labsupport.lab import predict, progress, recall
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Predict
@@ -263,6 +263,9 @@ lesson.hedging()
 # - With k tasks the rare becomes common: 100 tasks, 1% each, 63% late. Hedge late, and call off the loser.
 #
 # **Now:** [the exercises](../exercises/04_bursts_pooling_fanout.ipynb). **Next:** [05 Batching](05_batching.ipynb), how to read a latency–throughput curve.
+
+# %% slideshow={"slide_type": "skip"}
+progress.table()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

@@ -23,7 +23,7 @@
 
 # %% slideshow={"slide_type": "skip"}
 from labsupport import batching
-from labsupport.lab import predict, recall
+from labsupport.lab import predict, progress, recall
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Predict
@@ -274,6 +274,9 @@ batching.decode_steps()
 # - A busy server takes larger batches by itself. Waiting for a larger batch buys idle time, not throughput.
 #
 # **Now:** [the exercises](../exercises/05_batching.ipynb). **Next:** [06 Goodput](06_goodput.ipynb): the throughput went up; is the service better?
+
+# %% slideshow={"slide_type": "skip"}
+progress.table()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

@@ -23,7 +23,7 @@
 
 # %% slideshow={"slide_type": "skip"}
 from labsupport import goodput
-from labsupport.lab import predict, recall
+from labsupport.lab import predict, progress, recall
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Predict
@@ -274,6 +274,9 @@ goodput.gpus(offered=40, ttft_s=1.0, tpot_ms=50, share=0.9)
 # - Percentiles do not add, and two attainments do not give that of both: measure the whole request.
 #
 # **Now:** [the exercises](../exercises/06_goodput.ipynb). **Next:** [07 Open and closed loops](07_open_closed.ipynb), who decides when the next request is sent.
+
+# %% slideshow={"slide_type": "skip"}
+progress.table()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

@@ -25,7 +25,7 @@
 
 # %% slideshow={"slide_type": "skip"}
 from labsupport import open_closed
-from labsupport.lab import predict, recall
+from labsupport.lab import predict, progress, recall
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Predict
@@ -209,6 +209,9 @@ open_closed.live_table(measured)
 # - A cap turns an open loop into a closed one. Ask what became of the requests above it.
 #
 # **Now:** [the exercises](../exercises/07_open_closed.ipynb). **Next:** [08 Coordinated omission](08_coordinated_omission.ipynb), what a waiting tool leaves out.
+
+# %% slideshow={"slide_type": "skip"}
+progress.table()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

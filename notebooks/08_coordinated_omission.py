@@ -25,7 +25,7 @@
 
 # %% slideshow={"slide_type": "skip"}
 from labsupport import coordinated_omission
-from labsupport.lab import predict, recall
+from labsupport.lab import predict, progress, recall
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Predict
@@ -219,6 +219,9 @@ coordinated_omission.hidden_waits()
 # - A correction is a guess about the server. Know whether your tool makes it.
 #
 # **Now:** [the exercises](../exercises/08_coordinated_omission.ipynb). **Next:** [09 Sample size](09_sample_size.ipynb), whether a difference is real.
+
+# %% slideshow={"slide_type": "skip"}
+progress.table()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

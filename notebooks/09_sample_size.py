@@ -26,7 +26,7 @@
 
 # %% slideshow={"slide_type": "skip"}
 from labsupport import sample_size as lesson
-from labsupport.lab import predict, recall
+from labsupport.lab import predict, progress, recall
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Predict
@@ -282,6 +282,9 @@ lesson.mlperf()
 # - Compare on the same requests, pair by pair: 1% shows in every run.
 #
 # **Now:** [the exercises](../exercises/09_sample_size.ipynb). **Next:** [10 The SLO budget](10_slo_budget.ipynb), how to keep a promise when the load exceeds you.
+
+# %% slideshow={"slide_type": "skip"}
+progress.table()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

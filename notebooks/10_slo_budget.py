@@ -25,7 +25,7 @@
 
 # %% slideshow={"slide_type": "skip"}
 from labsupport import slo_budget
-from labsupport.lab import predict, recall
+from labsupport.lab import predict, progress, recall
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Predict
@@ -266,6 +266,9 @@ slo_budget.engines()
 # - Erlang C sizes for Poisson arrivals; replay a trace to see what bursts cost.
 #
 # **Now:** [the exercises](../exercises/10_slo_budget.ipynb). Then [11 Can this benchmark be believed?](11_benchmark_audit.ipynb).
+
+# %% slideshow={"slide_type": "skip"}
+progress.table()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

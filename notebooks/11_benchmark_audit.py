@@ -26,7 +26,7 @@
 
 # %% slideshow={"slide_type": "skip"}
 from labsupport import benchmark_audit
-from labsupport.lab import predict, recall
+from labsupport.lab import predict, progress, recall
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Predict
@@ -200,6 +200,9 @@ benchmark_audit.real_sweep()
 # a promise is judged by goodput, and kept by a door (06, 10); and who sends, which clock runs and how many values there are decide what a measurement means (07–09, 11).
 #
 # **Now:** [the exercises](../exercises/11_benchmark_audit.ipynb): five result files, five flaws. Then a file of your own.
+
+# %% slideshow={"slide_type": "skip"}
+progress.table()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## References

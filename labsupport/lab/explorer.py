@@ -9,6 +9,7 @@ everything else is here.
 
 from __future__ import annotations
 
+import collections
 import html
 import math
 import threading
@@ -22,6 +23,7 @@ from . import canvas, style
 
 # ipykernel may run callbacks on a second thread beside the running cell.
 _LOCK = threading.RLock()
+BEFORE = "An earlier picture"  # what a screen reader hears of what stands behind
 
 
 @dataclass(frozen=True)
@@ -124,16 +126,18 @@ class Explorer(widgets.VBox):
         self.error: Exception | None = None
         self.result = None
         self._canvas = self._shown = canvas.Canvas(picture, size)
-        # A browser shows nothing while it loads a picture: two take turns, and the one before stands behind.
-        self._front, self._back = (
+        # A browser shows nothing while it loads a picture: the ones before stand behind it.
+        self._images = collections.deque(
             _Picture(
-                format="jpeg", layout=widgets.Layout(width="100%", height="auto", grid_area="p", order=order)
+                format="jpeg",
+                tooltip=BEFORE,
+                layout=widgets.Layout(width="100%", height="auto", grid_area="p"),
             )
-            for order in "12"
+            for _ in range(3)
         )
-        self._moved = self._back  # one of the two is moved over and under the other, which stays
+        self._shows = 0
         shown = widgets.GridBox(
-            [self._front, self._back],
+            list(self._images),
             layout=widgets.Layout(
                 width=f"{self._canvas.width}px", max_width="100%", grid_template_areas="'p'"
             ),
@@ -287,12 +291,14 @@ class Explorer(widgets.VBox):
             self._turn(picture)
 
     def _turn(self, picture: bytes) -> None:
-        """Load a picture behind the one on screen, then bring it to the front."""
-        self._front, self._back = self._back, self._front
-        with self._front.hold_sync():  # one message, so that the browser decodes one picture
-            self._front.tooltip, self._front.value = self._shown.alt, picture
-        self._moved.layout.order = "2" if self._front is self._moved else "0"
-        self._back.tooltip = BEFORE
+        """Give the picture to the image that has been on screen longest ago, and bring that to the front."""
+        before, front = self._images[-1], self._images[0]
+        self._images.rotate(-1)
+        self._shows += 1
+        with front.hold_sync():  # one message, so that the browser decodes one picture
+            front.tooltip, front.value = self._shown.alt, picture
+        front.layout.order = str(self._shows)
+        before.tooltip = BEFORE
 
     def _follow(self) -> None:
         """Let every control show the current value."""
@@ -315,7 +321,6 @@ class Explorer(widgets.VBox):
         return {**data, **canvas.bundle(self.png(), self.alt, self._canvas.width)}, dict(meta)
 
 
-BEFORE = "The picture before"  # what a screen reader hears of it
 _LABEL = {"description_width": "170px"}
 _REST = widgets.Layout(flex="1 1 160px", width="auto")
 _WIDE = widgets.Layout(width="420px", max_width="100%")

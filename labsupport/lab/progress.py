@@ -21,6 +21,8 @@ from typing import TypeVar
 
 from labsupport import course
 
+from .table import Table
+
 Result = TypeVar("Result")
 
 
@@ -70,8 +72,16 @@ class Lesson:
     questions: int
     passed: tuple[str, ...]
     tried: tuple[str, ...]
+    predicted: bool = False
+
+    @property
+    def opened(self) -> bool:
+        """Whether there is any record of the lesson: a prediction, or an attempt at a question."""
+        return bool(self.predicted or self.passed or self.tried)
 
     def __str__(self):
+        if not self.opened:
+            return f"{self.stem}: not begun, {self.questions} questions"
         trying = f"; tried, not passed yet: {', '.join(self.tried)}" if self.tried else ""
         return f"{self.stem}: {len(self.passed)} of {self.questions} passed{trying}"
 
@@ -80,16 +90,31 @@ def summary() -> list[Lesson]:
     """One `Lesson` for each exercise of the course, in order, and for others that were recorded."""
     from .check import questions, stems
 
-    recorded = _current()["questions"]
+    state = _current()
+    recorded, predicted = state["questions"], {key.partition(".")[0] for key in state["predictions"]}
     return [
         Lesson(
             stem,
             len(set(questions(stem)) | set(recorded.get(stem, {}))),
             tuple(q for q, entry in recorded.get(stem, {}).items() if entry["passed"]),
             tuple(q for q, entry in recorded.get(stem, {}).items() if not entry["passed"]),
+            stem[:2] in predicted,
         )
         for stem in sorted({*stems(), *recorded})
     ]
+
+
+def table() -> Table:
+    """What is passed, tried and not begun in all lessons, as the last cell of a lesson shows it."""
+    return Table(
+        ("exercise", "passed", "tried, not passed yet"),
+        tuple(
+            (x.stem, f"{len(x.passed)} of {x.questions}" if x.opened else "not begun", ", ".join(x.tried))
+            for x in summary()
+        ),
+        f"Kept in {path() or 'memory'} on this machine and sent nowhere. "
+        "In a terminal: qlab progress, with --export FILE or --reset.",
+    )
 
 
 def reset() -> None:
