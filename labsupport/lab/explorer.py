@@ -218,7 +218,7 @@ class Explorer(widgets.VBox):
         if c.options:
             box = widgets.Dropdown(
                 options=list(zip(c.options, c.values, strict=True)), value=c.start, description=c.label,
-                style=_LABEL, layout=widgets.Layout(width="640px", max_width="100%"),
+                style=_LABEL, layout=widgets.Layout(width="640px", max_width="99%"),
             )  # fmt: skip
             box.observe(lambda change: self._from_browser({c.name: change["new"]}), "value")
             self._sliders[c.name] = box
