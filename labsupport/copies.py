@@ -1,8 +1,8 @@
-"""The learner's own copies of lessons and exercises, as notebooks in her work folder.
+"""The learner's own copies of lessons and exercises, as notebooks in her work folder, and of the glossary.
 
 A copy becomes hers with its first change, which includes the outputs of running it, and is then never
-written to again: when the original changes, the new version is put beside it as `NAME.new.ipynb`. Only a file
-that still is, byte for byte, what was made here follows its original.
+written to again: when the original changes, the new version is put beside it as `NAME.new.ipynb` or
+`NAME.new.md`. Only a file that still is, byte for byte, what was made here follows its original.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from itertools import count
 from pathlib import Path
 
@@ -31,14 +32,14 @@ def make_copies(work: Path | None = None) -> list[str]:
     news = []
     for source in originals():
         text = source.read_text(encoding="utf-8")
-        copy = f"{source.parent.name}/{source.stem}.ipynb"
+        copy = f"{source.parent.name}/{source.stem}{'.md' if source.suffix == '.md' else '.ipynb'}"
         if known["version"].get(copy) == _digest(text) and (work / copy).exists():
             continue
-        notebook = _notebook(text)
-        made = _place(work, copy, notebook, known["made"])
+        content = _linked(text) if source.suffix == ".md" else _notebook(text)
+        made = _place(work, copy, content, known["made"])
         if made:
-            _write(work / made, notebook)
-            known["made"][made] = _digest(notebook)
+            _write(work / made, content)
+            known["made"][made] = _digest(content)
         if made not in (None, copy):
             news.append(f"{copy} is as you left it; its newer version is beside it, {Path(made).name}.")
         known["version"][copy] = _digest(text)
@@ -47,21 +48,22 @@ def make_copies(work: Path | None = None) -> list[str]:
 
 
 def originals() -> list[Path]:
-    """The sources of all lessons and exercises."""
+    """The sources of all lessons and exercises, and the glossary that the lessons link to."""
     rooms = [course.root() / "notebooks", course.root() / "exercises"]
-    return [path for room in rooms for path in sorted(room.glob("[0-9][0-9]_*.py"))]
+    sources = [path for room in rooms for path in sorted(room.glob("[0-9][0-9]_*.py"))]
+    return sources + sorted(rooms[0].glob("*.md"))
 
 
-def _place(work: Path, copy: str, notebook: str, made: dict[str, str]) -> str | None:
-    """Name of the file that `notebook` may be written to; None when the learner has its cells already."""
-    stem = copy.removesuffix(".ipynb")
+def _place(work: Path, copy: str, content: str, made: dict[str, str]) -> str | None:
+    """Name of the file that `content` may be written to; None when the learner has the same already."""
+    stem, dot, ending = copy.rpartition(".")
     for n in count():
-        name = copy if n == 0 else f"{stem}.new{n if n > 1 else ''}.ipynb"
+        name = copy if n == 0 else f"{stem}.new{n if n > 1 else ''}{dot}{ending}"
         try:
             there = (work / name).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return name
-        if _cells(there) == _cells(notebook):
+        if there == content or ending == "ipynb" and _cells(there) == _cells(content):
             return None
         if made.get(name) == _digest(there):
             return name
@@ -76,6 +78,11 @@ def _notebook(text: str) -> str:
     notebook.metadata.pop("jupytext", None)
     notebook.metadata.setdefault("kernelspec", KERNELSPEC)
     return nbformat.writes(notebook) + "\n"
+
+
+def _linked(text: str) -> str:
+    """The text with its links to lessons, which are scripts here, leading to the copies."""
+    return re.sub(r"\]\((\d\d_\w+)\.py\)", r"](\1.ipynb)", text)
 
 
 def _cells(notebook: str) -> list[tuple[str, str]] | None:

@@ -11,7 +11,8 @@
 #
 # **The average is 10 requests a second. What does one second look like?**
 #
-# *Before:* nothing. *Time:* 45 minutes. After this lesson you can
+# *Before:* nothing. *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# After this lesson you can
 #
 # - **say** how far the number of requests in a window strays from its mean;
 # - **choose** a budget per window that is exceeded as seldom as you want;
@@ -82,7 +83,7 @@ recall("00.seconds", 1000 * arrivals.tail(120, 100), unit="seconds")
 # although nothing makes them clump.
 #
 # A server cannot store idle time. In a long gap it loses capacity; in a clump it falls behind. With fixed service time
-# $S$ (s) and utilisation $\rho = \lambda S$ the mean **waiting** time is (M/D/1; Pollaczek, 1930; Khinchine, 1932)
+# $S$ (s) and utilisation $\rho = \lambda S$ the mean **waiting** time is (M/D/1; Pollaczek, 1930; Khinchin, 1932)
 #
 # $$W_q = \frac{\rho}{1-\rho}\cdot\frac{S}{2}$$
 

@@ -11,7 +11,8 @@
 #
 # **How many requests are inside, and how much memory is that?**
 #
-# *Before:* nothing. *Time:* 45 minutes. After this lesson you can
+# *Before:* nothing. *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# After this lesson you can
 #
 # - **convert** between arrival rate, time in system and requests inside, for any system;
 # - **size** the KV cache of a service from its arrival rate;

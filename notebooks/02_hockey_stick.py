@@ -11,7 +11,8 @@
 #
 # **Why does nobody run a server at 100%?**
 #
-# *Before:* 01 Little's law. *Time:* 45 minutes. After this lesson you can
+# *Before:* 01 Little's law. *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# After this lesson you can
 #
 # - **read** a latency curve: waiting or response time, mean or percentile, at which utilisation;
 # - **turn** a promise such as "P99 below 2 s" into the utilisation it allows and the GPUs it costs;

@@ -11,7 +11,8 @@
 #
 # **Why is P99 25 seconds at 36% utilisation?**
 #
-# *Before:* lesson 02. *Time:* 45 minutes. After this lesson you can
+# *Before:* lesson 02. *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# After this lesson you can
 #
 # - **predict** the mean wait from the utilisation and the variance of the service times (Pollaczek–Khinchin);
 # - **explain** why an arrival is more likely to find a long service than a short one;

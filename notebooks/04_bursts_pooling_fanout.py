@@ -13,7 +13,8 @@
 #
 # Waiting is idle capacity at the wrong time or in the wrong place.
 #
-# *Before:* lessons 02 and 03. *Time:* 45 minutes. After this lesson you can
+# *Before:* lessons 02 and 03. *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# After this lesson you can
 #
 # - **compute** how many servers a promise about the waiting time needs, and what one shared queue saves;
 # - **judge** from a log of arrivals whether a Poisson test load is like the real one;
@@ -126,7 +127,7 @@ lesson.bursts()
 #
 # $$W_q \approx \frac{c_a^2 + c_s^2}{2} \times \frac{\rho}{1-\rho} \times S$$
 #
-# with $c_s^2$ the SCV of the service times. With Poisson arrivals it is exact: Pollaczek–Khinchine, lesson 03. In the limit
+# with $c_s^2$ the SCV of the service times. With Poisson arrivals it is exact: Pollaczek–Khinchin, lesson 03. In the limit
 # of high load it is exact too. In between it gives size and trend; with these arrivals it is low for bursts, high for
 # regular arrivals, and it is no bound.
 

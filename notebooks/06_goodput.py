@@ -11,7 +11,8 @@
 #
 # **The throughput went up. Is the service better?**
 #
-# *Before:* [05 Batches and the latency–throughput curve](05_batching.ipynb). *Time:* 45 minutes. After this lesson you can
+# *Before:* [05 Batches and the latency–throughput curve](05_batching.ipynb). *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# After this lesson you can
 #
 # - **compute** SLO attainment and goodput from a log, with failures as misses;
 # - **tell** the two meanings of "goodput" apart, and say which one a report used;
@@ -34,7 +35,8 @@ from labsupport.lab import predict, progress, recall
 # For one minute 2,000 requests/s come in. The server then completes 1,523 requests per second without a pause.
 
 # %% slideshow={"slide_type": "fragment"}
-predict("06.attainment", "How many per cent of the requests are answered within 50 ms?", unit="%")
+predict("06.attainment",
+        "How many per cent of the requests are answered within 50 ms?", unit="%")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Play: three curves
@@ -174,7 +176,8 @@ goodput.failures()
 # Take two stages, independent, each exponential with mean 1 s. The P99 of each is ln(100) = 4.61 s.
 
 # %% slideshow={"slide_type": "fragment"}
-predict("06.p99_of_sum", "What is the P99 of the sum of both stages?", unit="s")
+predict("06.p99_of_sum",
+        "What is the P99 of the sum of both stages?", unit="s")
 
 # %% slideshow={"slide_type": "subslide"}
 recall("06.p99_of_sum", goodput.p99_of_sum_exact(), unit="s")

@@ -11,7 +11,8 @@
 #
 # **Who decides when the next request is sent?**
 #
-# *Before:* lessons [01](01_little.ipynb) and [02](02_hockey_stick.ipynb). *Time:* 45 minutes. After this lesson you can
+# *Before:* lessons [01](01_little.ipynb) and [02](02_hockey_stick.ipynb). *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# After this lesson you can
 #
 # - **tell** from a tool's options whether it offers a load or only keeps a number of users busy;
 # - **compute** response time, throughput and saturation of a closed loop from users, think time and service time;
@@ -36,7 +37,8 @@ from labsupport.lab import predict, progress, recall
 # Then the service opens to the public: 0.917 requests/s again, from people who do not know of each other (Poisson).
 
 # %% slideshow={"slide_type": "fragment"}
-predict("07.open_response", "What mean response time do the people see?", unit="s")
+predict("07.open_response",
+        "What mean response time do the people see?", unit="s")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Play: two loops around one server

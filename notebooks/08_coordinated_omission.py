@@ -11,7 +11,8 @@
 #
 # **The tool says P99 is 5 ms. Why do users wait a second?**
 #
-# *Before:* lesson [07](07_open_closed.ipynb). *Time:* 45 minutes. After this lesson you can
+# *Before:* lesson [07](07_open_closed.ipynb). *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# After this lesson you can
 #
 # - **explain** how a tool that waits for answers leaves out the worst of what it should measure;
 # - **compute** P99 and mean that users see from the length and the period of a stall;
@@ -36,7 +37,8 @@ from labsupport.lab import predict, progress, recall
 # A test tool with one connection sends, waits for the answer, sends again. It reports **P99 = 4.6 ms**.
 
 # %% slideshow={"slide_type": "fragment"}
-predict("08.true_p99", "What is the P99 of the users' response time?", unit="ms")
+predict("08.true_p99",
+        "What is the P99 of the users' response time?", unit="ms")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Play: nines
@@ -58,7 +60,7 @@ coordinated_omission.stall()
 
 # %% slideshow={"slide_type": "fragment"}
 start = coordinated_omission.stall().result
-recall("08.true_p99", start.true_p99.value, unit="ms")
+recall("08.true_p99", start.true_p99, unit="ms")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Gil Tene gave it the name. The tool and the server coordinate: when the server stops, the tool stops too, and the worst

@@ -13,7 +13,8 @@
 #
 # A number is known as well as independent repetitions of the whole test agree on it, and no better.
 #
-# *Before:* lesson 02. *Time:* 45 minutes. After this lesson you can
+# *Before:* lesson 02. *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# After this lesson you can
 #
 # - **choose** how many requests a percentile needs, and say when no interval for it exists;
 # - **give** an interval for the mean of waits that depend on each other;
@@ -36,7 +37,8 @@ from labsupport.lab import predict, progress, recall
 # again. By how much do the reported P99s scatter?
 
 # %% slideshow={"slide_type": "fragment"}
-predict("09.scatter", "What is their standard deviation, in per cent of the true P99?", unit="%")
+predict("09.scatter",
+        "What is their standard deviation, in per cent of the true P99?", unit="%")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Play: one test, repeated 1,000 times
@@ -77,7 +79,7 @@ lesson.p99()
 
 # %% slideshow={"slide_type": "fragment"}
 test = lesson.p99(n=500, cv=2.0).result.tests
-recall("09.scatter", 100 * test.spread.value, unit="%")
+recall("09.scatter", test.spread_percent, unit="%")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **An interval without a formula for the tail.** Sort the values: $x_{(1)} \le \dots \le x_{(n)}$. How many lie below the true

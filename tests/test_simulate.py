@@ -491,7 +491,7 @@ def test_one_server_with_any_service_law(law, scv):
         arrival = workload.poisson(rng, 0.7, 60_000)
         return settled(sim.fcfs(arrival, law(1, scv).sample(rng, 60_000))).wait.mean()
 
-    assert agrees(replications(mean_wait, 6), 0.7 / 0.3 * (1 + scv) / 2)  # Pollaczek and Khinchine
+    assert agrees(replications(mean_wait, 6), 0.7 / 0.3 * (1 + scv) / 2)  # Pollaczek and Khinchin
 
 
 def test_md1_percentiles():
