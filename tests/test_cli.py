@@ -223,11 +223,11 @@ def test_reader_that_goes_away_gets_no_traceback():
 def test_exercises_are_checked_and_problems_named(monkeypatch, capsys):
     from labsupport.grading import make
 
-    monkeypatch.setattr(make, "check", lambda root: ["exercises/01_little.py is missing"])
+    monkeypatch.setattr(make, "check", lambda root, only: ["exercises/01_little.py is missing"])
     assert cli.main(["exercises", "--check"]) == 1
     assert capsys.readouterr().err == "exercises/01_little.py is missing\n"
-    monkeypatch.setattr(make, "check", lambda root: [])
-    assert cli.main(["exercises", "--check"]) == 0
+    monkeypatch.setattr(make, "check", lambda root, only: [f"not {only}"] if only != ["01_little"] else [])
+    assert cli.main(["exercises", "--check", "little"]) == 0
 
 
 def test_check_ends_with_the_worst_status_of_its_files(capsys):

@@ -320,6 +320,14 @@ def test_half_a_solution_is_refused(tmp_path, gone):
         make.check(tmp_path)
 
 
+def test_one_exercise_is_made_and_checked_without_the_others(tmp_path):
+    toy(tmp_path)
+    toy(tmp_path, PY.replace("01_toy", "02_toy"), stem="02_toy")
+    assert {path.stem for path in make.build(tmp_path, ["02_toy"])} == {"02_toy"}
+    assert make.check(tmp_path, ["02_toy"]) == []
+    assert len(make.check(tmp_path, ["01_toy"])) == len(make.check(tmp_path)) == 2
+
+
 def test_nothing_is_written_when_any_solution_is_refused(tmp_path):
     toy(tmp_path)
     toy(tmp_path, PY.replace("01_toy", "02_toy"), TOML.replace("wait(0.25)", "wait(1.25)"), "02_toy")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 from .cases import Spec
@@ -15,26 +16,30 @@ from .reference import reference
 from .solution import Solution
 
 
-def build(root: Path) -> list[Path]:
-    """Make exercises/NN_stem.py and .json from every solution under `root`; returns the paths of all of them.
+def build(root: Path, only: Collection[str] = ()) -> list[Path]:
+    """Make exercises/NN_stem.py and .json from every solution under `root`, or from those of the stems `only`.
+
+    Returns the paths of all that were made.
 
     Raises ValueError, in one sentence with file and line, when a solution or a case is refused; then nothing
     is written.
     """
-    made = _compose(Path(root))
+    made = _compose(Path(root), only)
     for path, text in made.items():
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(text.encode())
     return list(made)
 
 
-def check(root: Path) -> list[str]:
+def check(root: Path, only: Collection[str] = ()) -> list[str]:
     """One sentence for each file in exercises/ that is missing, left over, or not what `build` makes.
+
+    With stems in `only`, nothing else is looked at.
 
     Raises ValueError as `build` does, and when there is no solution at all.
     """
     root = Path(root)
-    made = _compose(root)
+    made = _compose(root, only)
     found = []
     for path, text in made.items():
         name = path.relative_to(root).as_posix()
@@ -43,15 +48,15 @@ def check(root: Path) -> list[str]:
         elif path.read_bytes() != text.encode():
             found.append(f"{name} is not what solutions/ makes; change those and run `qlab exercises`")
     for path in sorted((root / "exercises").glob("*")):
-        if path not in made and not path.name.startswith("."):
+        if path not in made and not only and not path.name.startswith("."):
             found.append(f"{path.relative_to(root).as_posix()} belongs to no solution; delete it")
     return found
 
 
-def _compose(root: Path) -> dict[Path, str]:
-    """What stands in each file of exercises/."""
+def _compose(root: Path, only: Collection[str]) -> dict[Path, str]:
+    """What stands in each file of exercises/, or in those of the stems `only`."""
     room = root / "solutions"
-    stems = sorted({path.stem for path in room.glob("*") if path.suffix in (".py", ".toml")})
+    stems = sorted(only or {path.stem for path in room.glob("*") if path.suffix in (".py", ".toml")})
     if not stems:
         raise ValueError(
             f"{room} holds no solutions; there must be at least one NN_stem.py with its NN_stem.toml"
