@@ -50,18 +50,21 @@ def lab(parser: argparse.ArgumentParser) -> Run:
 
 @command("exercises", "make exercises/ from solutions/")
 def exercises(parser: argparse.ArgumentParser) -> Run:
+    parser.add_argument("lessons", nargs="*", metavar="LESSON", help="numbers or names (default: all)")
     parser.add_argument("--check", action="store_true", help="change nothing; fail if any is out of date")
 
     def run(args: argparse.Namespace) -> int:
         from labsupport import course
         from labsupport.grading import make
 
+        only = [course.stem(lesson) for lesson in args.lessons]
         if not args.check:
-            made = make.build(course.root())
+            made = make.build(course.root(), only)
             print(f"Made {len(made)} files in {course.root() / 'exercises'}.")
             return 0
-        found = make.check(course.root())
-        print(*found or ["All exercises are up to date."], sep="\n", file=sys.stderr if found else sys.stdout)
+        found = make.check(course.root(), only)
+        good = "These exercises are up to date." if only else "All exercises are up to date."
+        print(*found or [good], sep="\n", file=sys.stderr if found else sys.stdout)
         return 1 if found else 0
 
     return run
