@@ -35,7 +35,9 @@ MAY_IMPORT = {
     "grading": {"lab", "course"},
     "copies": {"course"},
     "lab_server": {"copies", "course"},
-    **{lesson: {"queueing", "records", "loadtest", "audit", "lab", "course"} for lesson in LESSONS},
+    "app": {"lab_server", "course"},
+    "sizing": {"queueing", "lab"},
+    **{lesson: {"queueing", "records", "loadtest", "audit", "lab", "course", "sizing"} for lesson in LESSONS},
 }
 SOURCES = sorted((ROOT / "labsupport").rglob("*.py"))
 HEAVY = {"scipy.stats", "numba", "matplotlib", "ipywidgets", "IPython", "jupytext", "pandas"}
