@@ -13,6 +13,8 @@ import jupytext
 import pytest
 from nbval.plugin import IPyNbFile
 
+from labsupport.pages import executed
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -76,6 +78,12 @@ def pytest_configure(config: pytest.Config) -> None:
     patch.setenv("QLAB_PROGRESS", str(Path(folder.name) / "progress.json"))
     patch.delenv("QLAB_STRICT", raising=False)
     config.pluginmanager.register(CollectSources(Path(folder.name)))
+
+
+@pytest.fixture(scope="session")
+def executed_lessons(request):
+    """The notebooks of all lessons by stem, run as for pages without a kernel; once, whoever asks first."""
+    return executed.executed(cache=request.config.cache.mkdir("executed"))
 
 
 @pytest.fixture(scope="session")

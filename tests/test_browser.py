@@ -190,14 +190,17 @@ def test_frames_switch_without_a_kernel(notebook, lab):
     nbformat.write(frames, lab.work / "notebooks" / "frames.ipynb")
     page = notebook("notebooks/frames.ipynb")
     page.run_all()
-    shown = page.page.locator("svg[role=img]:visible").first
-    before = shown.get_attribute("aria-label")
-    assert before.startswith("KV cache against arrival rate")
+    pictures = page.page.locator(".qlab-frames img")
+    shown = [picture for picture in pictures.all() if picture.is_visible()]
+    assert pictures.count() == 4 and len(shown) == 1
+    before = shown[0].get_attribute("alt")
+    assert before.startswith("KV cache against arrival rate for Llama-3-8B")
     page.page.evaluate("async () => { await jupyterapp.shell.currentWidget.sessionContext.session.kernel.shutdown() }")
-    page.page.locator(".noUi-handle").first.focus()
-    page.page.keyboard.press("ArrowRight")
-    page.page.wait_for_function(
-        """before => [...document.querySelectorAll('svg[role=img]')]
-            .filter(svg => svg.checkVisibility()).some(svg => svg.ariaLabel !== before)""",
-        arg=before,
-    )
+    slider = page.page.get_by_role("slider", name="model")
+    assert slider.get_attribute("aria-valuetext") == "Llama-3-8B"
+    slider.press("ArrowRight")
+    shown = [picture for picture in pictures.all() if picture.is_visible()]
+    assert len(shown) == 1
+    assert shown[0].get_attribute("alt").startswith("KV cache against arrival rate for Llama-2-7B")
+    assert slider.get_attribute("aria-valuetext") == "Llama-2-7B (no grouped heads)"
+    assert page.page.locator(".qlab-frames output").inner_text() == "Llama-2-7B (no grouped heads)"

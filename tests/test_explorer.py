@@ -36,6 +36,10 @@ def pixels(png):
     return np.asarray(Image.open(io.BytesIO(png)))
 
 
+def pixels_rgb(png):
+    return np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
+
+
 def test_picture_and_alt_text_follow_a_control_and_come_back():
     e = toy()
     before, alt = e.png(), e.alt
@@ -113,12 +117,59 @@ def test_saved_page_has_picture_alt_text_and_no_random_text():
     assert "application/vnd.jupyter.widget-view+json" in data
 
 
-def test_frames_hold_every_position_and_switch_without_a_kernel():
-    switch, stack = toy(load=0.3).frames("load").children
-    assert len(stack.children) == len(switch.options) == 9
-    assert switch.index == stack.selected_index == 2
-    assert 'aria-label="A line that rises to 0.101."' in stack.children[0].value
-    assert len({page.value for page in stack.children}) == 9
+def test_frames_hold_every_position_of_one_control():
+    frames = toy(load=0.3).frames("load")
+    assert frames.texts == tuple(f"0.{n}" for n in range(1, 10)) and frames.start == 2
+    assert frames.alts[0] == "A line that rises to 0.101." and repr(frames) == toy(load=0.3).alt
+    assert len(set(frames.pictures)) == len(set(frames.alts)) == 9
+    assert "customers 100, order first come, sample 1" in frames.others
+
+
+@pytest.mark.parametrize("at", [0, 4, 8])
+def test_a_frame_shows_what_the_live_explorer_shows(at):
+    frames = toy().frames()
+    live = toy(load=round(0.1 + 0.1 * at, 9))
+    assert (frames.label, frames.alts[at]) == ("utilisation", live.alt)
+    few, all_colours = (pixels_rgb(png).astype(int) for png in (frames.pictures[at], live.png()))
+    assert few.shape == all_colours.shape
+    assert np.abs(few - all_colours).mean() < 0.5, "the few colours of a frame can be seen to differ"
+    assert (few[0, 0] == 255).all(), "the ground of a frame is not white"
+
+
+def test_frames_of_a_choice_and_of_a_value_between_two_positions():
+    assert toy().frames("order").texts == ("first come", "shortest")
+    between = toy(load=0.43).frames("load")
+    assert between.texts[between.start] == "0.43" and len(between.pictures) == 10
+    assert list(between.texts) == sorted(between.texts)
+    with pytest.raises(ValueError, match="toy has no control 'rate'; choose from load, customers, order, seed"):
+        toy().frames("rate")
+
+
+def test_frames_of_a_fine_slider_are_thinned_and_keep_start_and_ends():
+    fine = slider("load", "utilisation", "", 1, 1000, 100, step=1)
+    frames = Explorer("toy", [fine], lambda load: load, toy()._picture).frames()
+    assert len(frames.pictures) <= 102
+    assert (frames.texts[0], frames.texts[frames.start], frames.texts[-1]) == ("1", "100", "1,000")
+
+
+def test_frame_that_cannot_be_drawn_says_so():
+    def fails(load, **_):
+        if load > 0.8:
+            raise RuntimeError("the queue is on fire")
+        return load
+
+    frames = toy(fails).frames()
+    assert frames.alts[-1] == "This setting cannot be drawn: the queue is on fire"
+    assert pixels_rgb(frames.pictures[-1]).shape == pixels_rgb(frames.pictures[0]).shape
+
+
+def test_page_without_a_kernel_gets_frames_and_no_widget(monkeypatch):
+    monkeypatch.setenv("QLAB_PAGES", "frames")
+    data = toy()._repr_mimebundle_()
+    assert set(data) == {"text/plain", "text/html"} and data["text/plain"] == toy().alt
+    before_script = data["text/html"].partition("<template>")[0]
+    assert before_script.count("<img") == 1 and data["text/html"].count("<img") == 9
+    assert 'aria-valuetext="0.5"' in data["text/html"] and "http" not in data["text/html"]
 
 
 def test_control_needs_a_step_and_a_start_it_has():

@@ -34,6 +34,7 @@ MAY_IMPORT = {
     "lab": {"queueing", "course"},
     "grading": {"lab", "course"},
     "copies": {"course"},
+    "pages": {"course"},
     "lab_server": {"copies", "course"},
     "app": {"lab_server", "course"},
     "sizing": {"queueing", "lab"},

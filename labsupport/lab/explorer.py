@@ -19,7 +19,7 @@ import ipywidgets as widgets
 import numpy as np
 import traitlets
 
-from . import canvas, style
+from . import canvas, frames, style
 
 # ipykernel may run callbacks on a second thread beside the running cell.
 _LOCK = threading.RLock()
@@ -63,6 +63,12 @@ class Control:
     @property
     def range(self) -> str:
         return f"{self.values[0]:g} to {self.values[-1]:g} {self.unit}".strip()
+
+    def text(self, value) -> str:
+        """A value as a reader sees it: with its unit, or the name of the choice."""
+        if self.options:
+            return self.options[self.values.index(value)]
+        return f"{value:,.10g} {self.unit}".strip()
 
     def nearest(self, value) -> int:
         """Position of the slider for a value, which may lie between two positions."""
@@ -188,29 +194,40 @@ class Explorer(widgets.VBox):
         """The picture at the current setting."""
         return self._shown.png()
 
-    def frames(self, control: str) -> widgets.VBox:
+    def frames(self, control: str | None = None) -> frames.Frames:
         """The same picture with one slider that needs no kernel: every position is drawn beforehand.
 
-        The other controls stay at their current values.
+        control : name of the control that moves, by default the first slider; the others stay as they are. Of
+        more than 100 positions every second, third, … is taken, and always the current one.
         """
-        c = self.controls[control]
-        drawing = canvas.Canvas(self._picture, self._size)
-        pages = []
-        for value in c.values:
-            drawing.show(self._compute(**{**self._values, control: value}))
-            pages.append(widgets.HTML(drawing.svg()))
-        texts = c.options or [f"{value:g} {c.unit}".strip() for value in c.values]
-        where = c.nearest(self._values[control])
-        switch = widgets.SelectionSlider(
-            options=list(texts),
-            index=where,
-            description=c.label,
-            layout=_WIDE,
-            style={"description_width": "initial"},
+        if control is None:
+            control = next((c.name for c in self.controls.values() if not c.options), next(iter(self.controls)))
+        elif control not in self.controls:
+            raise ValueError(f"{self.name} has no control {control!r}; choose from {', '.join(self.controls)}")
+        c, now = self.controls[control], self._values[control]
+        every = -(-len(c.values) // _MOST_FRAMES)
+        values = list(dict.fromkeys([*c.values[::every], c.values[-1], now]))
+        values.sort(key=c.values.index if c.options else None)
+        drawing, pictures, alts = canvas.Canvas(self._picture, self._size), [], []
+        for value in values:
+            try:
+                drawing.show(self._compute(**self._values | {control: value}))
+                shown = drawing
+            except Exception as error:
+                shown = canvas.notice(f"This setting cannot be drawn: {error}", self._size)
+            pictures.append(shown.small_png())
+            alts.append(shown.alt)
+        others = [f"{o.label} {o.text(self._values[o.name])}" for o in self.controls.values() if o.name != control]
+        return frames.Frames(
+            label=c.label,
+            texts=tuple(map(c.text, values)),
+            pictures=tuple(pictures),
+            alts=tuple(alts),
+            start=values.index(now),
+            width=drawing.width,
+            height=drawing.height,
+            others=f"Here: {', '.join(others)}." if others else "",
         )
-        stack = widgets.Stack(pages, selected_index=where)
-        widgets.jslink((switch, "index"), (stack, "selected_index"))
-        return widgets.VBox([switch, stack])
 
     # -- controls ------------------------------------------------------------------------------------
 
@@ -315,6 +332,9 @@ class Explorer(widgets.VBox):
             self._quiet = False
 
     def _repr_mimebundle_(self, include=None, exclude=None, **kw):
+        if frames.wanted():
+            shown = self.frames()
+            return {"text/plain": repr(shown), "text/html": shown._repr_html_()}
         live = super()._repr_mimebundle_(include=include, exclude=exclude, **kw)
         data, meta = live if isinstance(live, tuple) else (live, {})
         # What a page without a kernel shows; the plain text has no random id, so that runs compare equal.
@@ -323,4 +343,4 @@ class Explorer(widgets.VBox):
 
 _LABEL = {"description_width": "170px"}
 _REST = widgets.Layout(flex="1 1 160px", width="auto")
-_WIDE = widgets.Layout(width="420px", max_width="100%")
+_MOST_FRAMES = 100  # of 20 to 30 kB each

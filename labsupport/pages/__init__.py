@@ -1,0 +1,1 @@
+"""Pages that need no kernel: lessons run beforehand, their explorers as frames."""
