@@ -9,10 +9,9 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-import ipywidgets as widgets
 import numpy as np
 
-from .lab import Explorer, Still, Table, predict, recall, slider, style
+from .lab import Asked, Explorer, Still, Table, predict, recall, slider, style
 from .queueing import simulate, theory, workload
 from .queueing.requestlog import RequestLog
 from .queueing.statistics import Estimate, mean_batches, mean_replications
@@ -492,9 +491,9 @@ def unknown_server() -> Still:
     return Still(picture, None, size=(9, 4.0))
 
 
-def ask_marks() -> widgets.VBox:
+def ask_marks() -> Asked:
     """Fields for the three marks that the reader reads off the measured curve."""
-    return widgets.VBox([predict(f"05.{key}", *question) for key, question in _QUESTIONS.items()])
+    return Asked([predict(f"05.{key}", *question) for key, question in _QUESTIONS.items()])
 
 
 def true_marks() -> dict[str, float]:

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from labsupport import course
-from labsupport.lab import Explorer, Table, choice, predict, progress, recall, slider, style
+from labsupport.lab import Asked, Explorer, Table, choice, predict, progress, recall, slider, style
 
 
 def toy(compute=None, **setting):
@@ -200,6 +200,18 @@ def test_prediction_is_kept_and_shown_back():
     assert str(recall("99.cache", 42.9, "GB")) == (
         "You predicted 10 GB; the value is 42.9 GB. You were 4.3 times too low."
     )
+
+
+def test_page_without_a_kernel_shows_questions_and_values_and_no_prediction(monkeypatch):
+    progress.record_prediction("99.cache", 10.0)
+    monkeypatch.setenv("QLAB_PAGES", "frames")
+    two = Asked([predict("99.cache", "How <much>?", "GB"), predict("99.other", "How long?")])
+    data = two._repr_mimebundle_()
+    assert set(data) == {"text/plain", "text/html"}
+    assert data["text/plain"] == "Predict. How <much>? (GB)\nPredict. How long?"
+    assert "How &lt;much&gt;? (GB)" in data["text/html"] and "10" not in data["text/html"]
+    assert str(recall("99.cache", 42.9, "GB")) == "The value is 42.9 GB."
+    assert "qlab progress" in repr(progress.table()) and "99" not in repr(progress.table())
 
 
 # -- every explorer of the course ---------------------------------------------------------------------

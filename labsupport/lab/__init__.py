@@ -9,6 +9,7 @@ _HOME = {
     "choice": "explorer",
     "Still": "canvas",
     "Table": "table",
+    "Asked": "prediction",
     "predict": "prediction",
     "recall": "prediction",
     "exercise": "check",

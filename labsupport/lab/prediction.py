@@ -6,10 +6,33 @@ import html
 
 import ipywidgets as widgets
 
-from . import progress
+from . import frames, progress
 
 
-def predict(key: str, question: str, unit: str = "") -> widgets.VBox:
+class Asked(widgets.VBox):
+    """Questions that wait for a number; a page without a kernel shows the questions alone.
+
+    questions : of this and, where `children` are `Asked` too, of all of them in turn.
+    """
+
+    def __init__(self, children, *questions: str):
+        super().__init__(children)
+        self.questions = [*questions, *(q for c in children if isinstance(c, Asked) for q in c.questions)]
+
+    def _repr_mimebundle_(self, include=None, exclude=None, **kw):
+        asked = "".join(f"<p><b>Predict.</b> {html.escape(q)}</p>" for q in self.questions)
+        still = {
+            "text/plain": "\n".join(f"Predict. {q}" for q in self.questions),
+            "text/html": f"{asked}<p><small>In JupyterLab you commit a number here, before you go on.</small></p>",
+        }
+        if frames.wanted():
+            return still
+        live = super()._repr_mimebundle_(include=include, exclude=exclude, **kw)
+        data, meta = live if isinstance(live, tuple) else (live, {})
+        return {**data, **still}, dict(meta)
+
+
+def predict(key: str, question: str, unit: str = "") -> Asked:
     """Ask for a number and keep it under `key`; it can be changed until it is shown back.
 
     Parameters
@@ -35,22 +58,26 @@ def predict(key: str, question: str, unit: str = "") -> widgets.VBox:
 
     button.on_click(keep)
     asked = widgets.HTML(f"<b>Predict.</b> {html.escape(question)}")
-    return widgets.VBox([asked, widgets.HBox([field, button]), said])
+    return Asked([asked, widgets.HBox([field, button]), said], f"{question} ({unit})" if unit else question)
 
 
-def recall(key: str, value: float, unit: str = "") -> Recalled:
-    """Show the prediction kept under `key` beside `value`, the number that the lesson has found."""
+def recall(key: str, value, unit: str = "") -> Recalled:
+    """Show the prediction kept under `key` beside `value`, the number (or the `Estimate`) that the lesson has found."""
     return Recalled(progress.prediction(key), value, unit)
 
 
 class Recalled:
     """A prediction beside what came out."""
 
-    def __init__(self, predicted: float | None, value: float, unit: str):
-        self.predicted, self.value, self.unit = predicted, value, unit
+    def __init__(self, predicted: float | None, value, unit: str):
+        self.predicted, self.unit = predicted, unit
+        self.value = getattr(value, "value", value)
+        self._interval = f" (simulated; 95% interval {value.low:.3g} to {value.high:.3g})" if hasattr(value, "low") else ""
 
     def __str__(self):
-        found = f"{self.value:.4g} {self.unit}".strip()
+        found = f"{self.value:.4g} {self.unit}".strip() + self._interval
+        if frames.wanted():
+            return f"The value is {found}."
         if self.predicted is None:
             return f"The value is {found}. You have not committed a prediction: next time, commit one first."
         mine = f"{self.predicted:.4g} {self.unit}".strip()

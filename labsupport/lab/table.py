@@ -52,6 +52,15 @@ class Table:
         )
 
 
+class Note(str):
+    """A sentence for a cell's output, without the quotes of a string."""
+
+    __repr__ = str.__str__
+
+    def _repr_html_(self):
+        return f"<p>{html.escape(self)}</p>"
+
+
 def plus_minus(estimate) -> str:
     """An `Estimate` as value ± half the length of its interval, for narrow tables: two digits of the latter."""
     half = estimate.half_width
