@@ -48,6 +48,22 @@ def lab(parser: argparse.ArgumentParser) -> Run:
     return run
 
 
+@command("app", "show a lesson as an app, without its code")
+def app(parser: argparse.ArgumentParser) -> Run:
+    parser.add_argument("lesson", nargs="?", help="number or name, such as 03 (default: the first one)")
+    parser.add_argument("--port", type=int, help="port to listen on (default: first free one from 8888 on)")
+    parser.add_argument("--ip", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    parser.add_argument("--no-browser", action="store_true", help="print the address and open no browser")
+    parser.epilog = "What follows -- goes to Voilà: qlab app 03 -- --theme=dark"
+
+    def run(args: argparse.Namespace) -> None:
+        from labsupport import app
+
+        app.serve(args.lesson, port=args.port, ip=args.ip, browser=not args.no_browser, options=args.after_dashes)
+
+    return run
+
+
 @command("exercises", "make exercises/ from solutions/")
 def exercises(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("lessons", nargs="*", metavar="LESSON", help="numbers or names (default: all)")
