@@ -430,9 +430,9 @@ def _compiled(kernel):
     kernel = kernels.COMPILED_INSTEAD.get(kernel.__name__, kernel)
     kernel = types.FunctionType(kernel.__code__, names, kernel.__name__)
     try:
-        return njit(cache=True)(kernel)
+        return njit(cache=True, nogil=True)(kernel)  # threads then run side by side
     except RuntimeError:  # there is no place to keep compiled code
-        return njit(kernel)
+        return njit(nogil=True)(kernel)
 
 
 def _log(arrival, start, finish, **columns):
