@@ -182,6 +182,8 @@ def _curves(rate, slo, share, seconds, warm_up, seed) -> _Curves:
 
 def _percent(e: Estimate) -> str:
     """An attainment in per cent; the ends of the interval stay within 0 and 100."""
+    if e.low == e.high and e.value in (0, 1):  # no spread, so no interval: it would have no length
+        return "100% (all)" if e.value else "0% (none)"
     if e.low is None:
         return f"{100 * e.value:.3g}%"
     scaled = replace(e, value=100 * e.value, low=max(0, 100 * e.low), high=min(100, 100 * e.high))
@@ -192,7 +194,7 @@ def _pm(e: Estimate) -> str:
     """Value ± half of the interval, with two digits of that: shorter than both ends, for narrow tables."""
     half = e.half_width
     if half <= 1e-9 * max(1, abs(e.value)):
-        return f"{e.value:.3g} ± 0"
+        return f"{e.value:.3g} (every run)"
     digits = max(0, 1 - math.floor(math.log10(half)))
     return f"{e.value:.{digits}f} ± {half:.{digits}f}"
 
@@ -214,6 +216,7 @@ def _curves_picture(figure):
     bottom.xaxis.set_major_formatter("{x:,.0f}")
     top.plot([0, CEILING, 2250], [0, CEILING, CEILING], color=style.BLUE, lw=1.5)
     good = top.plot([], [], color=style.GREEN, lw=1.5)[0]
+    good_text = style.label(top, 0, 0, "goodput (b)", style.GREEN, va="center")
     kept = bottom.plot([], [], color=style.PURPLE, lw=1.5)[0]
     points, bars = [], []
     for ax, colour, mark in ((top, style.BLUE, "s"), (bottom, style.PURPLE, "o"), (top, style.GREEN, "o")):
@@ -226,13 +229,13 @@ def _curves_picture(figure):
     a_text = style.label(bottom, 0, 8, "", style.VERMILLION, fontsize=12, ha="right", linespacing=1.3)
     share_text = style.label(bottom, 2240, 0, "", style.INK, fontsize=12, ha="right", va="top")
     style.label(top, 2190, CEILING + 25, "throughput", style.BLUE, ha="right", va="bottom")
-    style.label(top, 2190, 1080, "goodput (b)", style.GREEN, ha="right", va="bottom")
     head = top.set_title("\n ", pad=6)
     foot = bottom.set_title(" ", pad=6)
 
     def move(c: _Curves) -> str:
         rates, shares = c.exact
         good.set_data(rates, rates * shares)
+        good_text.set(**_beside_the_fall(rates, rates * shares))
         kept.set_data(rates, 100 * shares)
         for k, factor in enumerate((1, 100, 1)):
             column = [row[k] for row in c.grid]
@@ -259,7 +262,7 @@ def _curves_picture(figure):
         state = ". Above the ceiling: unstable" if c.rate >= CEILING else ""
         short = "second half counted" if c.second_half else "all counted"
         first = f"At {c.rate:,g}/s: throughput {_pm(throughput)}, goodput (b) {_pm(goodput)} requests/s"
-        second = f"{_RUNS} runs of {c.seconds:g} s, {short}; lines: the long run, exact{state}"
+        second = f"{_RUNS} runs of {c.seconds:g} s, {short}; lines: long run, exact{state}"
         head.set_text(f"{first}\n{second}")
         foot.set_text(f"Attainment within {c.slo_ms:g} ms: {_percent(within)}")
         return (
@@ -268,7 +271,17 @@ def _curves_picture(figure):
             f"{c.largest:,.0f} per second in the long run, by these runs {runs}."
         )
 
-    return [good, kept, *points, *bars, *marks, *dots, target, a_line, a_text, share_text, head, foot], move
+    moving = [good, good_text, kept, *points, *bars, *marks, *dots, target, a_line, a_text, share_text, head, foot]
+    return moving, move
+
+
+def _beside_the_fall(rates, goodput) -> dict:
+    """Where the curve's name has room: under its falling side, or beyond it where the curve is low."""
+    peak = int(np.argmax(goodput))
+    half = float(np.interp(-goodput[peak] / 2, -goodput[peak:], rates[peak:]))
+    if goodput[peak] > 600:
+        return {"x": half - 25, "y": 0.3 * goodput[peak], "ha": "right"}
+    return {"x": half + 25, "y": 0.5 * goodput[peak] + 130, "ha": "left"}
 
 
 def three_curves(**setting) -> Explorer:
@@ -470,10 +483,11 @@ def one_minute(rates=(500, 1000, 1400, 1450, 1500, 2000), seconds=60, runs=8) ->
     )
 
 
-def minute_of_overload(rate=2000, seconds=60) -> float:
+def minute_of_overload(rate=2000, seconds=60) -> Estimate:
     """Attainment in per cent of all who come within one minute above the ceiling, the mean of eight runs."""
     runs = [_Run.of(rate, seconds, (60, run)) for run in range(8)]
-    return 100 * _three(runs, SLO_MS)[1][1].value
+    e = _three(runs, SLO_MS)[1][1]
+    return replace(e, value=100 * e.value, low=100 * e.low, high=100 * e.high)
 
 
 def reading_the_grid(steps=(200, 100, 50, 25, 10, 1), share=0.9) -> Table:
@@ -699,27 +713,51 @@ def two_means(rate=4.5, slots=(16, 64, 256), runs=8) -> Table:
 
 
 def rate_for_promises(slots, ttft_s, tpot_ms, share=0.9, runs=8) -> Estimate:
-    """Goodput (a) of one engine: the largest rate at which `share` of the requests keep both promises."""
+    """Goodput (a) of one engine in requests/s: the largest rate at which `share` of the requests keep both promises.
+
+    0 with the reason where an engine that serves one request at a time does not keep them either; the throughput
+    ceiling where even there they are kept. Chats as in `chats`, engine as in `machine(slots)`.
+    """
     slo = {"ttft": ttft_s, "tpot": tpot_ms / 1e3}
+    ceiling = machine(slots).capacity(*chats((90, 0), 20_000)[1:])
 
     def measure(rate):
         logs = [middle(_chat_log(rate, slots, (90, run))) for run in range(runs)]
         return mean_replications([meets(log, slo).mean() for log in logs])
 
-    return largest_rate_meeting(measure, share, 0.25, 8.0, rtol=1e-2)
+    alone = 0.001  # per second: hardly ever two at a time
+    if measure(alone).value < share:
+        return Estimate(0.0, reason=f"alone, {_percent(measure(alone))} keep both")
+    if measure(ceiling).value >= share:
+        return Estimate(ceiling, reason="kept up to the ceiling")
+    found = largest_rate_meeting(measure, share, alone, ceiling, rtol=1e-2)
+    if found.low is not None:
+        return found
+    # The upper end is no rate that an engine can complete: the interval ends at the ceiling.
+    low = largest_rate_meeting(lambda rate: measure(rate).low, share, alone, ceiling, rtol=1e-2).value
+    return replace(found, low=low, high=ceiling, reason="")
 
 
 def gpus(offered=40, ttft_s=1.0, tpot_ms=50.0, share=0.9, slots=(16, 64, 256)) -> Table:
-    """How many engines for `offered` requests/s: by the throughput ceiling and by goodput (a)."""
+    """How many engines a chat service needs: by the throughput ceiling, and by goodput (a), which keeps the promise.
+
+    offered : requests/s of the whole service; ttft_s, tpot_ms : the promise to each request, in s and in ms per token;
+    share : of the requests that must keep both; slots : largest batches to compare. The engine is that of `machine`,
+    the chats those of `chats`.
+    """
+    if not offered > 0:
+        raise ValueError(f"offered = {offered!r} must be a rate above 0 in requests/s.")
+    if not 0 < share < 1:
+        raise ValueError(f"share = {share!r} must lie between 0 and 1; 0.9 for 90% of the requests.")
     _, prompt, output = chats((90, 0), 20_000)
     rows = []
     for s in slots:
         ceiling = machine(s).capacity(prompt, output)
         good = rate_for_promises(s, ttft_s, tpot_ms, share)
         safe = good.value if good.low is None else good.low
-        rows.append(
-            (s, f"{ceiling:.2f}", good.brief, math.ceil(offered / ceiling), math.ceil(offered / safe))
-        )
+        shown = good.brief if good.low is not None else f"{good.value:.3g} ({good.reason})"
+        needed = math.ceil(offered / safe) if safe > 0 else "no number"
+        rows.append((s, f"{ceiling:.2f}", shown, math.ceil(offered / ceiling), needed))
     return Table(
         ("slots", "throughput ceiling (1/s)", "goodput (a) (1/s)", "GPUs by the ceiling", "GPUs by goodput"),
         tuple(rows),

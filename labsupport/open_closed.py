@@ -123,7 +123,7 @@ def _loops(users, think, share, seed) -> _Loops:
     return _Loops(users, think, rate, closed, estimates(runs), mean_replications(opened))
 
 
-_TOP = 600.0
+_TOP = 1500.0
 
 
 def _seconds(x: float) -> str:
@@ -148,7 +148,7 @@ def _loops_picture(figure):
         xlim=(0, 1.55), ylim=(0.5, _TOP), yscale="log",
         xlabel="closed: throughput X; open: rate λ (requests/s)", ylabel="mean response time R (s)",
     )  # fmt: skip
-    right.set_yticks([1, 10, 100], ["1", "10", "100"])
+    right.set_yticks([1, 10, 100, 1000], ["1", "10", "100", "1,000"])
     right.minorticks_off()
     right.axvspan(1, 1.55, color=style.PALE, alpha=0.5, lw=0)
     style.label(right, 1.275, 0.6, "above capacity", style.GREY, ha="center", fontsize=12)
@@ -160,7 +160,7 @@ def _loops_picture(figure):
     ]
     bars = [right.plot([], [], color=style.INK, lw=2.5, clip_on=False, zorder=4)[0] for _ in range(2)]
     said = [
-        style.label(right, 0, y, "", c, transform=right.transAxes, va="bottom", fontsize=12)
+        style.label(right, -0.17, y, "", c, transform=right.transAxes, va="bottom", fontsize=12)
         for y, c in ((1.085, style.VERMILLION), (1.015, style.BLUE))
     ]
     note = "lines: exact\nblack: 95% intervals,\n10 runs, the same\nrandom numbers"
@@ -173,10 +173,9 @@ def _loops_picture(figure):
         curve.set_data(n, x)
         ramp.set_data(n[n <= 1.3 * knee_at], n[n <= 1.3 * knee_at] / (m.think + 1))
         knee.set_data([knee_at, knee_at], [0, 1.16])
+        left_of_it = knee_at >= 6  # the ramp runs on its right
         knee_text.set(
-            x=knee_at,
-            text=f"N* = {knee_at:g}",
-            ha="left" if knee_at < 3 else "center" if knee_at < 200 else "right",
+            x=knee_at * (0.92 if left_of_it else 1.4), text=f"N* = {knee_at:g}", ha="right" if left_of_it else "left"
         )
         point.set_data([m.users], [m.closed.throughput])
         loop.set_data(x, r)
@@ -185,10 +184,11 @@ def _loops_picture(figure):
         for mark, bar, where, y, e in zip(
             marks, bars, (m.closed.throughput, m.rate), values, (sim_r, m.open_response), strict=True
         ):
-            mark.set_data([where], [min(y, _TOP)])
+            mark.set_data([where], [min(y, 0.9 * _TOP)])
+            mark.set_marker("^" if y > _TOP else "o")  # an arrowhead for what lies above the axis
             bar.set_data([where] * 2, np.clip([e.low, e.high], 0.5, _TOP))
         head.set_text(
-            f"closed: X = {m.closed.throughput:.3f}/s\nsimulated {sim_x.value:.3f} [{sim_x.low:.3f}, {sim_x.high:.3f}]"
+            f"closed: X = {m.closed.throughput:.3f}/s\nsimulated {plus_minus(sim_x)}"
         )
         exact = "unstable" if m.unstable else f"R = {_seconds(m.open_exact)}"
         opened = f"mean response time {_seconds(m.open_exact)}, simulated {m.open_response.brief}."
@@ -197,8 +197,8 @@ def _loops_picture(figure):
                 f"unstable, the first {_OPEN_REQUESTS:,} requests took {m.open_response.brief} s on average, and "
                 "in a longer run it would be more."
             )
-        said[0].set_text(f"open, {m.rate:.3f}/s: {exact}, simulated {m.open_response.brief} s")
-        said[1].set_text(f"closed: R = {_seconds(m.closed.mean_response)}, simulated {sim_r.brief} s")
+        said[0].set_text(f"open, {m.rate:.3f}/s: {exact}, simulated {plus_minus(m.open_response)} s")
+        said[1].set_text(f"closed: R = {_seconds(m.closed.mean_response)}, simulated {plus_minus(sim_r)} s")
         return (
             f"One server, mean service 1 s. Closed loop of {m.users} users who think {m.think:g} s: throughput "
             f"{m.closed.throughput:.3f} per second, never above 1; mean response time {_seconds(m.closed.mean_response)}, "

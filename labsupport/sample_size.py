@@ -50,6 +50,12 @@ class Tests:
         return Estimate(*(math.sqrt(max(x, 0)) for x in (e.value, e.low, e.high)), method=e.method, n=e.n)
 
     @property
+    def spread_percent(self) -> Estimate:
+        """`spread` in per cent."""
+        e = self.spread
+        return Estimate(100 * e.value, 100 * e.low, 100 * e.high, method=e.method, n=e.n)
+
+    @property
     def bias(self) -> Estimate:
         """Mean of the estimates over the truth, minus 1."""
         return mean_replications(self.estimates - 1)
@@ -126,7 +132,9 @@ def _percent(e: Estimate, digits=2) -> str:
     """An estimate of a share as `+1.2% [-0.3, +2.7]`."""
     ends = [100 * x for x in (e.value, e.low, e.high)]
     width = ends[2] - ends[1]
-    decimals = max(0, digits - 1 - math.floor(math.log10(width))) if width > 1e-9 else 0
+    if width < 1e-9:  # no spread, so no interval
+        return f"{ends[0]:.3g}% each time"
+    decimals = max(0, digits - 1 - math.floor(math.log10(width)))
     value, low, high = (f"{x:+.{decimals}f}" for x in ends)
     return f"{value}% [{low}, {high}]"
 
@@ -163,7 +171,7 @@ def _p99_picture(figure):
         least, most = np.quantile(error, (0.005, 0.995))
         if t.low is not None:
             most = max(most, 100 * (np.median(t.high) - 1))
-        limit = style.step_up(max(-least, most), (2, 5, 20, 50, 100, 150, 200, 500, 2000))
+        limit = style.step_up(max(-least, most), (0.2, 0.5, 2, 5, 20, 50, 100, 150, 200, 500, 2000))
         left = -min(limit, 100)
         if bottom.get_xlim() != (left, limit):
             bottom.set_xlim(left, limit)
@@ -189,7 +197,7 @@ def _p99_picture(figure):
         hit.set_segments(segments[ok])
         missed.set_segments(segments[~ok])
         none.set_text(said)
-        spread = f"sd {100 * t.spread.value:.3g}% [{100 * t.spread.low:.3g}, {100 * t.spread.high:.3g}]"
+        spread = f"sd {t.spread_percent.value:.3g}% [{t.spread_percent.low:.3g}, {t.spread_percent.high:.3g}]"
         above = _count(t.n * (1 - t.p))
         title.set_text(
             f"True {r.name}: {t.truth:.3g} × the mean. {_REPETITIONS:,} tests of {t.n:,} requests, "
@@ -304,7 +312,7 @@ def _correlated_run(utilisation, n, batches, seed) -> _Correlated:
 
 def _correlated_picture(figure):
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.25))
-    left.set(xscale="log", xlim=(1, 10_000), ylim=(-0.25, 1.05))
+    left.set(xscale="log", xlim=(1, 10_000), ylim=(-0.5, 1.05))
     left.set(xlabel="lag k (requests apart)", ylabel="autocorrelation of the waits")
     left.set_xticks([1, 10, 100, 1000], ["1", "10", "100", "1,000"])
     left.minorticks_off()
@@ -323,7 +331,7 @@ def _correlated_picture(figure):
 
     def move(r: _Correlated) -> str:
         curve.set_data(r.lags, r.autocorrelation)
-        mark.set_data([r.time] * 2, [-0.25, 1.05])
+        mark.set_data([r.time] * 2, [-0.5, 1.05])
         near = r.time > 100
         tau.set(
             x=r.time * (0.85 if near else 1.2), ha="right" if near else "left", text=f"τ = {_count(r.time)}"
@@ -449,6 +457,7 @@ def _faster(changes: np.ndarray) -> str:
 
 def _a_against_b_picture(figure):
     ax = figure.subplots()
+    figure.get_layout_engine().set(rect=(0.01, 0, 0.975, 1))  # room for the longest labels of the ends
     ax.set(ylim=(0, 1.6), yticks=[], xlabel="B − A, mean response time (% of A's long-run mean)")
     ax.set_ylabel("pairs of runs", labelpad=12)
     ghost = ax.stairs([0], [0, 1], color=style.GREY, lw=1.4)
@@ -490,7 +499,7 @@ def _a_against_b_picture(figure):
         return (
             f"Histogram of {len(mine)} differences in mean response time, B minus A, {c.n:,} requests per run at "
             f"utilisation {c.utilisation:g}; B's service times are {100 * c.speed_up:g}% shorter. {way}: "
-            f"{_faster(mine)}; mean change {_percent(e)} with its 95% interval, "
+            f"{_faster(mine)}; mean change {_percent(e)} (95% interval in brackets), "
             f"true change {100 * c.truth:+.2f}%. With {rest}: {_faster(other)}.{gain}"
         )
 
@@ -530,8 +539,7 @@ def spread_of_p99(sizes=(100, 500, 1000, 10_000, 100_000), cv=2.0, repetitions=4
     rows = []
     for n in sizes:
         t = repeat_test(n, 0.99, cv, u)
-        s = Estimate(*(100 * x for x in (t.spread.value, t.spread.low, t.spread.high)))
-        rows.append((f"{n:,}", f"{n / 100:,.0f}", s.brief, f"{100 * t.formula:.3g}", _percent(t.bias, 1)))
+        rows.append((f"{n:,}", f"{n / 100:,.0f}", t.spread_percent.brief, f"{100 * t.formula:.3g}", _percent(t.bias, 1)))
     return Table(
         ("n", "above P99", "sd, %", "formula, %", "bias"),
         tuple(rows),

@@ -72,7 +72,9 @@ class Recalled:
     def __init__(self, predicted: float | None, value, unit: str):
         self.predicted, self.unit = predicted, unit
         self.value = getattr(value, "value", value)
-        self._interval = f" (simulated; 95% interval {value.low:.3g} to {value.high:.3g})" if hasattr(value, "low") else ""
+        self._interval = ""
+        if getattr(value, "low", None) is not None:
+            self._interval = f" (simulated, 95% interval {value.low:.3g} to {value.high:.3g})"
 
     def __str__(self):
         found = f"{self.value:.4g} {self.unit}".strip() + self._interval
