@@ -10,7 +10,6 @@ everything else is here.
 from __future__ import annotations
 
 import collections
-import html
 import math
 import threading
 from dataclasses import dataclass
@@ -20,10 +19,10 @@ import numpy as np
 import traitlets
 
 from . import canvas, frames, style
+from .aloud import BEFORE, alert, voice
 
 # ipykernel may run callbacks on a second thread beside the running cell.
 _LOCK = threading.RLock()
-BEFORE = "An earlier picture"  # what a screen reader hears of what stands behind
 
 
 @dataclass(frozen=True)
@@ -143,9 +142,12 @@ class Explorer(widgets.VBox):
         )
         self._shows = 0
         shown = widgets.GridBox(
-            list(self._images),
+            [*self._images, voice()],
             layout=widgets.Layout(
-                width=f"{self._canvas.width}px", max_width="100%", grid_template_areas="'p'"
+                width=f"{self._canvas.width}px",
+                max_width="100%",
+                grid_template_areas="'p'",
+                overflow="visible",  # else it may scroll by half a pixel, which takes a stop of the Tab key
             ),
         )
         self._message = widgets.HTML(layout=widgets.Layout(min_height="1.6em"))
@@ -240,7 +242,7 @@ class Explorer(widgets.VBox):
             box.observe(lambda change: self._from_browser({c.name: change["new"]}), "value")
             self._sliders[c.name] = box
             return box
-        # A slider has no accessible name in the browser; the field beside it has, and takes exact values.
+        # The field takes exact values, and gives the slider its name (see `aloud`).
         kind = widgets.IntText if isinstance(c.start, int) else widgets.FloatText
         field = kind(c.start, description=c.label, style=_LABEL, layout=widgets.Layout(width="270px"),
                      tooltip=f"{c.label}: {c.range}")  # fmt: skip
@@ -254,7 +256,9 @@ class Explorer(widgets.VBox):
         return widgets.HBox([field, unit, bar], layout=widgets.Layout(max_width="840px"))
 
     def _buttons(self, sample: bool) -> widgets.HBox:
-        line = widgets.Text(layout=widgets.Layout(width="420px", display="none"))
+        line = widgets.Text(
+            description="in Python", style=_NARROW, layout=widgets.Layout(width="490px", display="none")
+        )
         self._line = line
 
         def button(text, tip, action):
@@ -285,7 +289,7 @@ class Explorer(widgets.VBox):
         try:
             setting = {key: self.controls[key].checked(value) for key, value in setting.items()}
         except (ValueError, TypeError) as error:
-            self._message.value = f'<span role="status">{html.escape(str(error))}</span>'
+            self._message.value = alert(str(error))
             setting = {}
         else:
             self._message.value = ""
@@ -305,6 +309,7 @@ class Explorer(widgets.VBox):
                 # A callback's traceback is shown nowhere: say it in the picture's place.
                 self._shown = canvas.notice(f"This setting cannot be drawn: {error}", self._size)
                 picture, self.error = self._shown.jpeg(), error
+                self._message.value = alert(self._shown.alt, seen=False)
             self._turn(picture)
 
     def _turn(self, picture: bytes) -> None:
@@ -342,5 +347,6 @@ class Explorer(widgets.VBox):
 
 
 _LABEL = {"description_width": "170px"}
+_NARROW = {"description_width": "70px"}
 _REST = widgets.Layout(flex="1 1 160px", width="auto")
 _MOST_FRAMES = 100  # of 20 to 30 kB each

@@ -36,12 +36,15 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self):
+        # A corner without a word is no header of its column.
         head = "".join(
-            f'<th scope="col" style="text-align:left">{html.escape(str(h))}</th>' for h in self.head
+            f'<th scope="col" style="text-align:left">{html.escape(str(h))}</th>' if h else "<td></td>" for h in self.head
         )
         body = "".join(
-            "<tr>" + "".join(f'<td style="{_CELL}">{html.escape(c)}</td>' for c in row) + "</tr>"
-            for row in self._texts()
+            f'<tr><th scope="row" style="{_CELL};font-weight:normal">{html.escape(first)}</th>'
+            + "".join(f'<td style="{_CELL}">{html.escape(c)}</td>' for c in rest)
+            + "</tr>"
+            for first, *rest in self._texts()
         )
         caption = (
             f'<caption style="text-align:left;caption-side:bottom">{html.escape(self.caption)}</caption>'
