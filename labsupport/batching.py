@@ -236,7 +236,7 @@ def _timeline_picture(figure):
     cap_text = style.label(bottom, 0.005, 1, "", style.VERMILLION, va="bottom", fontsize=12,
                            transform=bottom.get_yaxis_transform())  # fmt: skip
     style.label(top, 0.985, 0.22, "waiting", style.BROWN, transform=top.transAxes, ha="right")
-    style.label(top, 0.985, 0.06, "in service", style.BLUE, transform=top.transAxes, ha="right")
+    style.label(top, 0.985, 0.06, "then in service", style.BLUE, transform=top.transAxes, ha="right")
     head = top.set_title("\n ", pad=6, fontsize=12)
     busy_text = bottom.set_title(" ", pad=6, fontsize=12)
 
@@ -279,7 +279,7 @@ def _timeline_picture(figure):
             second = f"mean response {run.response.brief} ms: longer by {run.longer.brief} than at once"
         head.set_text(f"{first}\n{second}")
         busy = f"server busy {run.busy}"
-        busy_text.set_text(f"box = batch (grey: fixed cost, blue: per request)   {busy}")
+        busy_text.set_text(f"box = batch (left: fixed cost, right: per request)   {busy}")
         return (
             f"The first {rows} requests at {run.rate:g} per second, served in batches of at most {server.cap} that take "
             f"{server.fixed_ms:g} + {server.per_item_ms:g} b ms, with a timeout of {run.timeout_ms:g} ms; the largest "

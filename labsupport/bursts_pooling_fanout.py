@@ -273,18 +273,16 @@ def fleet(rates=(10, 40, 160), service_s=0.15, target_s=0.5, p=0.99) -> Table:
 # -- bursts: when requests come -------------------------------------------------------------------------
 
 _RUNS, _REQUESTS = 20, 8_000  # of gamma arrivals, for one estimate
-_NODES = np.concatenate([np.geomspace(1e-7, 0.01, 200, endpoint=False), np.linspace(0.01, 0.99, 900)])
-_NODES = np.concatenate([[0], _NODES, 1 - np.geomspace(0.01, 1e-9, 500)[1:]])
 
 
 @lru_cache(maxsize=2)
 def _burst_units(seed):
-    """Unit numbers of all runs: place of each gap among _NODES, unit services, one uniform per run."""
+    """Unit numbers of all runs: place of each gap among workload.GRID, unit services, one uniform per run."""
     rng = np.random.default_rng([4, seed])
     u = rng.random((_RUNS, _REQUESTS))
-    below = np.searchsorted(_NODES, u, "right") - 1
-    below = np.minimum(below, len(_NODES) - 2)
-    part = (u - _NODES[below]) / np.diff(_NODES)[below]
+    below = np.searchsorted(workload.GRID, u, "right") - 1
+    below = np.minimum(below, len(workload.GRID) - 2)
+    part = (u - workload.GRID[below]) / np.diff(workload.GRID)[below]
     return below, part, rng.standard_exponential((_RUNS, _REQUESTS)), rng.random(_RUNS)
 
 
@@ -295,7 +293,7 @@ def _unit_gaps(scv, seed):
     Exact quantiles would take a second, which a slider cannot wait for.
     """
     below, part, _, _ = _burst_units(seed)
-    quantiles = workload.gamma(1, scv).ppf(_NODES)
+    quantiles = workload.gamma(1, scv).ppf(workload.GRID)
     return quantiles[below] + part * np.diff(quantiles)[below]
 
 
@@ -382,7 +380,7 @@ def _burst_picture(figure):
             if ax.get_ylim() != (0, top):
                 ax.set_ylim(0, top)
         words[0].set_text(f"exact: {_number(b.exact)}")
-        words[1].set_text(f"VUT: {_number(b.approximate)}, {b.approximate / b.exact - 1:+.0%}")
+        words[1].set_text(f"VUT, dashed: {_number(b.approximate)}, {b.approximate / b.exact - 1:+.0%}")
         words[2].set_text(f"simulated: {e.brief}")
         heads[0].set_text(f"{len(when)} arrivals at load {b.utilisation:g}, and their waits")
         heads[1].set_text(f"SCV {b.scv:g}, load {b.utilisation:g}")

@@ -152,8 +152,8 @@ def _variance_picture(figure):
     above = {"va": "top", "transform": left.transAxes}
     for x, text, colour in (
         (0.02, "waiting", style.BROWN),
-        (0.19, "in service", style.BLUE),
-        (0.41, "longest", style.VERMILLION),
+        (0.19, "then in service", style.BLUE),
+        (0.53, "longest", style.VERMILLION),
     ):
         style.label(left, x, 0.99, text, colour, **above)
     cut = style.label(left, 1, 0.99, "", style.GREY, ha="right", **above)

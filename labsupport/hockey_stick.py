@@ -93,21 +93,16 @@ def _formula(statistic: str, quantity: str) -> str:
     return f"ln({factor}) S / (1 − ρ)" if quantity == "response" else f"max(0, ln {factor}ρ) S / (1 − ρ)"
 
 
-def _room_for_numbers(figure) -> None:
-    """Leave room on the left: the layout is settled at the first draw, and later limits have longer numbers."""
-    figure.get_layout_engine().set(rect=(0.035, 0, 0.965, 1))
-
-
-_LIMITS = (12, 30, 120, 600, 2000)  # of the time axis, so that it jumps seldom
+_LIMITS = (12, 30, 120, 300, 600, 2000)  # of the time axis, so that it jumps seldom
 
 
 def _curve_picture(figure):
     ax = figure.subplots()
-    _room_for_numbers(figure)
+    style.room(figure, right=0)
     ax.set(xlim=(0, 1), xlabel="utilisation ρ", ylabel="time (mean service times)")
     ax.set_xticks(np.arange(0, 1.01, 0.1))
     colours = {"response": style.BLUE, "wait": style.VERMILLION}
-    lines = {q: ax.plot([], [], color=colour)[0] for q, colour in colours.items()}
+    lines = {q: ax.plot([], [], color=colours[q], ls=ls)[0] for q, ls in (("response", "-"), ("wait", "--"))}
     names = {
         q: style.label(ax, 0.02, y, "", colours[q], transform=ax.transAxes, va="top")
         for q, y in (("response", 0.97), ("wait", 0.885))
@@ -132,6 +127,7 @@ def _curve_picture(figure):
             line.set(linewidth=3.5 if q == point.quantity else 1.3)
             names[q].set_text(
                 f"{point.statistic.capitalize()} of the {NAMES[q]}: {_formula(point.statistic, q)}"
+                + ", dashed" * (q == "wait")
             )
         runs.set_data(np.full(_RUNS, u), point.runs)
         interval.set_data([u, u], [max(e.low, 0), e.high])
@@ -241,7 +237,7 @@ def _percent(utilisation: float) -> str:
 
 def _promise_picture(figure):
     left, right = figure.subplots(1, 2)
-    _room_for_numbers(figure)
+    style.room(figure, left=0.045, right=0)
     left.set(xlim=(0, 1), xlabel="utilisation ρ", ylabel="time (s)")
     left.yaxis.set_major_formatter("{x:g}")
     right.set(xlim=(0, 100), ylim=(-0.5, 2.7), xlabel="allowed utilisation (%)")

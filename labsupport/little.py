@@ -117,7 +117,7 @@ def _area_picture(figure):
     serves = bottom.hlines([0], [0], [0], color=style.BLUE)
     head = top.set_title(" ", pad=6), bottom.set_title(" ", pad=6)
     style.label(bottom, 0.985, 0.28, "waiting", style.BROWN, transform=bottom.transAxes, ha="right")
-    style.label(bottom, 0.985, 0.10, "in service", style.BLUE, transform=bottom.transAxes, ha="right")
+    style.label(bottom, 0.985, 0.10, "then in service", style.BLUE, transform=bottom.transAxes, ha="right")
 
     def move(area: _Area) -> str:
         log, s = area.log, area.sides
