@@ -383,6 +383,37 @@ def hidden_waits(n=8, rate=10.0, service_s=0.5) -> Table:
     )
 
 
+def after_a_stall(length_s, period_s, service_s, utilisation=0.0) -> Table:
+    """What users and a waiting tool see of stalls: mean, P95 and P99 of the response time, by the formulas of the lesson.
+
+    length_s, period_s : a stall of `length_s` every `period_s` s (a single stall: the length of the run); service_s : mean
+    response time outside the stalls in s; utilisation : of the server outside the stalls, which is how long it takes
+    to catch up; 0 where it has a slot for everybody. The tool has one connection and sends back to back.
+    """
+    if not 0 < length_s < period_s:
+        raise ValueError(f"length_s = {length_s!r} must lie between 0 and period_s = {period_s!r} s.")
+    if not 0 < service_s < period_s - length_s:
+        raise ValueError(f"service_s = {service_s!r} must lie between 0 and the {period_s - length_s:g} s without stall.")
+    if not 0 <= utilisation < 1 - length_s / period_s:
+        raise ValueError(f"utilisation = {utilisation!r} must be at least 0 and below {1 - length_s / period_s:.3g}: with "
+                         "more the server never catches up.")  # fmt: skip
+    stalls, rate = Stalls(length_s, period_s), utilisation / service_s
+    met = length_s / ((1 - utilisation) * period_s)  # share of the users who come in a stall or while it is caught up
+    sent = round((period_s - length_s) / service_s) + 1  # per stall
+    tail = [fluid_quantile(p, stalls, rate, service_s) + service_s for p in (0.95, 0.99)]
+    waited = [length_s if 1 / sent > 1 - p else service_s for p in (0.95, 0.99)]
+    rows = (
+        ("users", f"{met:.3g}", *(f"{x:.3g}" for x in (fluid_mean(stalls, rate, service_s), *tail))),
+        ("tool that waits", f"{1 / sent:.3g}", *(f"{x:.3g}" for x in (period_s / sent, *waited))),
+    )
+    return Table(
+        ("who", "share that met a stall", "mean (s)", "P95 (s)", "P99 (s)"),
+        rows,
+        f"A stall of {length_s:g} s every {period_s:g} s, otherwise {service_s:g} s, utilisation {utilisation:g}. By "
+        "formula: no intervals.",
+    )
+
+
 # -- a real server ----------------------------------------------------------------------------------------
 
 LIVE_SERVICE_S = 0.002

@@ -341,6 +341,35 @@ def caps(replications=20, n=600) -> Table:
     )
 
 
+# -- reports of closed tests ------------------------------------------------------------------------------
+
+
+def do_they_agree(*reports, think_s=0.0) -> Table:
+    """Whether reports of closed tests agree with themselves: X (R + Z) against N, and the time per request 1/X.
+
+    reports : (users, throughput in requests/s, mean response time in s) of each test; think_s : mean think time Z of
+    its users, 0 where they send again at once. By the interactive response-time law N = X (R + Z) (Denning and Buzen,
+    1978) the product gives back N. Past saturation 1/X is what one request costs the whole server, in s.
+    """
+    if not reports:
+        raise ValueError("no report given; pass (users, requests/s, mean response time in s) for each test.")
+    if not think_s >= 0:
+        raise ValueError(f"think_s = {think_s!r} must be 0 or more seconds.")
+    rows = []
+    for report in reports:
+        if len(report) != 3 or not all(x > 0 for x in report):
+            raise ValueError(f"report {report!r} must be (users, requests/s, mean response time in s), all above 0.")
+        n, x, r = report
+        inside = x * (r + think_s)
+        rows.append((f"{n:g}", f"{x:g}", f"{r:g}", f"{inside:.3g}", f"{100 * inside / n:.3g}%", f"{1 / x:.3g}"))
+    return Table(
+        ("users N", "X (1/s)", "R (s)", "X (R + Z)", "of N", "1/X (s)"),
+        tuple(rows),
+        f"Z = {think_s:g} s. Near 100% of N: the numbers agree (start and end of a run cost a few per cent). Far below: "
+        "users were idle or requests not counted; above: one of the three is wrong. Printed means: no intervals.",
+    )
+
+
 # -- a real server ----------------------------------------------------------------------------------------
 
 SERVICE_S, THINK_S = 0.010, 0.090

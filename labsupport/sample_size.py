@@ -574,6 +574,33 @@ def _p99_along(values, axis=-1):
     return np.quantile(values, 0.99, axis=axis)
 
 
+def how_long(p=0.999, rate=50.0, above=100, tau=1.0) -> Table:
+    """How many requests a p-quantile needs, and how long a test at `rate` requests/s takes to send them.
+
+    above : requests wanted above the quantile (with 100 its standard deviation is a few per cent); tau : integrated
+    autocorrelation time in requests, 1 where they do not disturb each other. The time comes after the warm-up. The first
+    row is the least for any distribution-free 95% interval (David and Nagaraja, 2003).
+    """
+    if not (0 < p < 1 and rate > 0 and above > 0 and tau >= 1):
+        raise ValueError(f"p = {p!r} must lie between 0 and 1, rate = {rate!r} and above = {above!r} above 0, "
+                         f"tau = {tau!r} at least 1.")  # fmt: skip
+    needs = (
+        ("any 95% interval", statistics.smallest_n_for_quantile(p)),
+        (f"{above:g} requests above it", math.ceil(round(above / (1 - p), 6))),
+    )
+    rows = []
+    for what, n in needs:
+        sent = math.ceil(n * tau)
+        minutes = sent / rate / 60
+        longer = f"{minutes:.3g} min" if minutes < 120 else f"{minutes / 60:,.0f} h"
+        rows.append((what, f"{n:,}", f"{sent:,}", f"{sent / rate:,.0f} s = {longer}"))
+    return Table(
+        ("for", "independent requests", "in a row", f"at {rate:g}/s"),
+        tuple(rows),
+        f"P{100 * p:g}; τ = {tau:g}: a request in a row is worth 1/τ. Counted: no intervals.",
+    )
+
+
 def mlperf(rate=50.0) -> Table:
     """How many queries MLPerf Inference asks for, and how long that takes at `rate` requests/s."""
     rows = []

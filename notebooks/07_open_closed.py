@@ -175,10 +175,15 @@ open_closed.live_table(measured)
 #
 # *"With 10 concurrent users we get 6.29 requests/s and 1.54 s; with 30 users 1.21 requests/s and 23.2 s. Is the tool broken?"*
 #
-# Users who do not think have *Z* = 0, so *X R* must give back *N*: 6.29 × 1.54 = 9.7 of 10, and 1.21 × 23.2 = 28.1 of 30. **The
-# numbers agree, so the slowdown is real.** And it is no queue: past *N\** a healthy server keeps *X* at its capacity. Here *X*
-# fell by four fifths: with 30 inside each request costs five times as much work. Look for preemption and recomputation when the KV
-# cache is full, for swapping, for a lock.
+# Users who do not think have *Z* = 0, so *X R* must give back *N*. Put in your own reports:
+
+# %% slideshow={"slide_type": "fragment"}
+open_closed.do_they_agree((10, 6.29, 1.54), (30, 1.21, 23.2), think_s=0)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# 9.7 of 10 and 28.1 of 30: **the numbers agree, so the slowdown is real.** And it is no queue: past *N\** a healthy server keeps *X* at
+# its capacity. Here *X* fell by four fifths: with 30 inside each request costs five times as much, 0.83 s instead of 0.16 s. Look for
+# preemption and recomputation when the KV cache is full, for swapping, for a lock.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Think

@@ -188,7 +188,13 @@ coordinated_omission.hidden_waits()
 #
 # $$\frac{15^2}{2 \times 30} + 0.05 = 3.8\ \text{s}.$$
 #
-# The tool's 86 ms come from its few slow values among many fast ones: it sent hardly anything while it waited.
+# Put in your own stall, period, and response time without a stall:
+
+# %% slideshow={"slide_type": "fragment"}
+coordinated_omission.after_a_stall(length_s=15, period_s=30, service_s=0.05)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The tool has one slow value among 301, so its mean is 0.1 s, like the 86 ms reported: it sent nothing while it waited.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Think

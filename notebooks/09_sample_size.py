@@ -239,8 +239,12 @@ lesson.before_and_after(trace)
 # ### How long must the test run?
 #
 # Promise: P99.9 at 50 requests/s. A hundred requests above P99.9 need 100/0.001 = **100,000 requests**, so 100,000 / (50/s) =
-# **2,000 s**, 33 minutes, after the warm-up. And these must be worth 100,000 independent ones.
-#
+# **2,000 s**, 33 minutes, after the warm-up. And these must be worth 100,000 independent ones. Put in your own:
+
+# %% slideshow={"slide_type": "fragment"}
+lesson.how_long(p=0.999, rate=50, above=100, tau=1)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # MLPerf Inference fixes the count beforehand (Reddi et al., 2020):
 
 # %% slideshow={"slide_type": "fragment"}

@@ -194,3 +194,25 @@ def test_lesson_runs_without_hey_and_wrk(monkeypatch):
 def test_live_run_too_short_is_one_sentence(seconds):
     with pytest.raises(ValueError, match="^seconds = .* must be a whole number from 4 on"):
         omission.live(seconds)
+
+
+# -- the practitioner's question ------------------------------------------------------------------------
+
+
+def test_numbers_after_a_stall_are_those_of_a_simulation():
+    table = omission.after_a_stall(1.0, 10.0, 0.001, utilisation=0.1)
+    everyone = [omission.users(omission.DEFAULT, 100.0, 21, run) for run in range(60)]
+    tools = [omission.tool(omission.DEFAULT, 0.0, 21, run).sent for run in range(60)]
+    for row, runs in zip(table.rows, (everyone, tools), strict=True):
+        assert abs(z_score([r.mean() for r in runs], float(row[2]))) < 4
+    assert float(table.rows[0][4]) == pytest.approx(np.quantile(np.concatenate(everyone), 0.99), rel=0.03)
+    slow = np.concatenate([r > omission.SLOW_S for r in everyone]).mean()
+    assert float(table.rows[0][1]) == pytest.approx(slow, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "bad", [dict(length_s=31), dict(service_s=0), dict(service_s=20), dict(utilisation=0.5), dict(utilisation=-1)]
+)
+def test_impossible_stall_is_one_sentence(bad):
+    with pytest.raises(ValueError, match=f"^{list(bad)[0]} = "):
+        omission.after_a_stall(**{"length_s": 15, "period_s": 30, "service_s": 0.05, **bad})

@@ -204,3 +204,20 @@ def test_plus_minus_says_value_and_interval(value, half):
     text = plus_minus(Estimate(value, value - half, value + half))
     shown, width = (float(part.replace(",", "")) for part in text.split(" ± "))
     assert width == pytest.approx(half, rel=0.06) and abs(shown - value) <= 0.06 * half + 0.51 * (half >= 100)
+
+
+# -- the practitioner's question ------------------------------------------------------------------------
+
+
+def test_reports_that_agree_with_themselves():
+    table = open_closed.do_they_agree((10, 6.29, 1.54), (30, 1.21, 23.2))
+    assert [row[3] for row in table.rows] == ["9.69", "28.1"]
+    exact = theory.MachineRepairman(12, 9.0, 1.0)
+    told = open_closed.do_they_agree((12, exact.throughput, exact.mean_response), think_s=9.0)
+    assert told.rows[0][4] == "100%"
+
+
+@pytest.mark.parametrize("reports", [(), ((1, 2),), ((10, 0, 1.0),)])
+def test_report_without_its_three_numbers_is_one_sentence(reports):
+    with pytest.raises(ValueError, match="(no report given|must be).*requests/s"):
+        open_closed.do_they_agree(*reports)

@@ -316,3 +316,12 @@ def test_only_the_paired_comparison_sees_two_per_cent(monkeypatch):
         assert ends[3][1] < 0
         if "SYNTHETIC" not in table.caption:
             assert all(low < 0 < high for low, high in ends[:3])
+
+
+def test_how_long_a_test_must_run():
+    least, hundred = sample_size.how_long(p=0.999, rate=50).rows
+    assert hundred[1:] == ("100,000", "100,000", "2,000 s = 33.3 min")
+    assert least[1] == f"{statistics.smallest_n_for_quantile(0.999):,}"
+    assert sample_size.how_long(p=0.99, rate=50, tau=363).rows[1][2] == "3,630,000"
+    with pytest.raises(ValueError, match="p = 99 must lie between 0 and 1"):
+        sample_size.how_long(p=99)
