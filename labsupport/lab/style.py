@@ -68,6 +68,11 @@ def sentence(text: str, width: int = 70) -> str:
     return "\n".join(textwrap.wrap(text, width))
 
 
+def room(figure, left: float = 0.035, right: float = 0.03) -> None:
+    """Leave shares of the width free at the sides: the layout is settled at the first draw, later numbers may be longer."""
+    figure.get_layout_engine().set(rect=(left, 0, 1 - left - right, 1))
+
+
 def step_up(value: float, steps) -> float:
     """The smallest of the rising `steps` that holds the value, so that an axis jumps seldom."""
     return next((step for step in steps if value <= step), steps[-1])

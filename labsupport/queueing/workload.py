@@ -9,6 +9,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+# Probabilities, close together at both ends: a quantile function is smooth between them, so a slider that cannot wait
+# for exact quantiles may interpolate.
+GRID = np.concatenate([[0], np.geomspace(1e-7, 0.01, 200, endpoint=False), np.linspace(0.01, 0.99, 900)])
+GRID = np.concatenate([GRID, 1 - np.geomspace(0.01, 1e-9, 500)[1:]])
+
 
 @dataclass(frozen=True)
 class Law:
