@@ -354,7 +354,7 @@ def _ttft_panel(ax):
     ax.set_yticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
     ax.minorticks_off()
     ax.axhline(TTFT_S, color=style.INK, ls="--", lw=1.4)
-    style.label(
+    promise = style.label(
         ax,
         _RUN_S * 0.99,
         TTFT_S * 1.08,
@@ -366,7 +366,7 @@ def _ttft_panel(ax):
     )
     free = ax.plot([], [], ".", ms=4, color=style.GREY, alpha=0.5)[0]
     shut = ax.plot([], [], ".", ms=5, color=style.BLUE)[0]
-    return free, shut
+    return free, shut, promise
 
 
 def _points(log: RequestLog):
@@ -376,9 +376,12 @@ def _points(log: RequestLog):
 
 def _admission_picture(figure):
     left, right = figure.subplots(1, 2, width_ratios=[1.5, 1])
-    free, shut = _ttft_panel(left)
-    style.label(left, 0.02, 0.97, "open door", style.GREY, transform=left.transAxes, va="top")
-    style.label(left, 0.98, 0.03, "with the thresholds", style.BLUE, transform=left.transAxes, ha="right")
+    free, shut, promise = _ttft_panel(left)
+    names = [  # moving, so that points do not cover them
+        promise,
+        style.label(left, 0.02, 0.97, "open door", style.GREY, transform=left.transAxes, va="top"),
+        style.label(left, 0.98, 0.03, "with the thresholds", style.BLUE, transform=left.transAxes, ha="right"),
+    ]
     rows = (
         ("come:", style.GREY),
         ("admitted:", style.BLUE),
@@ -386,7 +389,7 @@ def _admission_picture(figure):
         ("good, open door:", style.VERMILLION),
     )
     bars, move_bars = _bar_panel(right, rows)
-    right.set_xlim(0, 2.1 * capacity())
+    right.set_xlim(0, 2.25 * capacity())
     right.axvline(capacity(), color=style.INK, lw=1, ls=":")
     style.label(right, capacity() * 1.03, 3.72, "capacity", style.INK, fontsize=11, va="center")
     head = figure.text(0.012, 0.985, "\n ", va="top", fontsize=13)
@@ -414,7 +417,7 @@ def _admission_picture(figure):
             f"{_RUNS} runs of 2 minutes."
         )
 
-    return [free, shut, *bars, head], move
+    return [free, shut, *names, *bars, head], move
 
 
 def admission(**setting) -> Explorer:
@@ -478,20 +481,13 @@ def _bucket_picture(figure):
     top.set(ylabel="tokens", ylim=(0, 10))
     level = top.plot([], [], color=style.GREEN, lw=1.3)[0]
     refused = top.plot([], [], "|", ms=9, color=style.VERMILLION)[0]
-    free, shut = _ttft_panel(bottom)
-    style.label(
-        bottom, 0.01, 0.97, "open door", style.GREY, transform=bottom.transAxes, va="top", fontsize=12
-    )
-    style.label(
-        bottom,
-        0.99,
-        0.04,
-        "behind the bucket",
-        style.BLUE,
-        transform=bottom.transAxes,
-        ha="right",
-        fontsize=12,
-    )
+    free, shut, promise = _ttft_panel(bottom)
+    at = dict(transform=bottom.transAxes, fontsize=12)
+    names = [
+        promise,
+        style.label(bottom, 0.01, 0.97, "open door", style.GREY, va="top", **at),
+        style.label(bottom, 0.99, 0.04, "behind the bucket", style.BLUE, ha="right", **at),
+    ]
     head = top.set_title("\n\n ", pad=6, fontsize=12.5)
 
     def move(b: _Bucket) -> str:
@@ -516,7 +512,7 @@ def _bucket_picture(figure):
             f"95% intervals from {_RUNS} runs. {len(out)} of {len(log)} requests refused in the run shown."
         )
 
-    return [level, refused, free, shut, head], move
+    return [level, refused, free, shut, *names, head], move
 
 
 def bucket(**setting) -> Explorer:
@@ -772,6 +768,8 @@ def _sizing_picture(figure):
     target = ax.plot([], [], color=style.INK, ls="--", lw=1.4)[0]
     floor = ax.plot([], [], color=style.GREY, ls=":", lw=1.8)[0]
     floor_text = style.label(ax, 0, 4, "", style.GREY, ha="right", fontsize=12)
+    target_text = style.label(ax, 0, 0, "", style.INK, ha="right", va="top", fontsize=12)
+    answer_text = style.label(ax, 0, 4, "", style.GREEN, fontsize=12)
     bars = ax.vlines([0], [0], [0], color=style.BLUE, lw=4, alpha=0.5)
     points = ax.plot([], [], "o", ms=9, color=style.BLUE)[0]
     said = ax.text(0.5, 0.5, "", transform=ax.transAxes, ha="center", va="center", color=style.VERMILLION)
@@ -783,7 +781,8 @@ def _sizing_picture(figure):
                 line.set_data([], [])
             bars.set_segments([])
             answer.set_verts([])
-            floor_text.set_text("")
+            for text in (floor_text, target_text, answer_text):
+                text.set_text("")
             said.set_text(style.sentence(z.reason, 60))
             head.set_text("No answer\n ")
             return z.reason
@@ -804,6 +803,11 @@ def _sizing_picture(figure):
         left, right = e.low - 0.4, last + 0.4
         answer.set_verts([np.array([(left, -4), (right, -4), (right, 108), (left, 108)])])
         target.set_data([0, end], [100 * p.share] * 2)
+        target_text.set(x=0.99 * end, y=100 * p.share - 2, text=f"target {100 * p.share:g}%")
+        answer_text.set(x=right + 0.01 * end, text="shaded: 95% interval of the number")
+        answer_text.set_ha("left")
+        if right > 0.55 * end:  # no room on the right of the band
+            answer_text.set(x=left + 0.01 * end)
         floor.set_data([p.floor - 0.5] * 2, [-4, 108])
         floor_text.set(x=p.floor - 0.5 - 0.01 * end, text="unstable " if p.floor > 0.3 * end else "")
         interval = f"{e.low:.0f} to {e.high:.0f}" if e.high < math.inf else f"{e.low:.0f} or more"
@@ -817,7 +821,7 @@ def _sizing_picture(figure):
             f"{1e3 * _PLAN_TPOT_S:g} ms. {found}. Fewer than {p.floor} are unstable. {second}."
         )
 
-    return [answer, target, floor, floor_text, bars, points, said, head], move
+    return [answer, target, floor, floor_text, target_text, answer_text, bars, points, said, head], move
 
 
 def engines(**setting) -> Explorer:

@@ -40,7 +40,9 @@ from labsupport.lab import predict, progress, recall
 # For two minutes 30% more requests come in than it can complete. Nobody is refused.
 
 # %% slideshow={"slide_type": "fragment"}
-predict("10.good", "How many per cent of the requests that come after the first 20 s get their first token within 2 s?", unit="%")
+predict("10.good",
+        "How many per cent of the requests that come after the first 20 s "
+        "get their first token within 2 s?", unit="%")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Play: a door
@@ -209,7 +211,8 @@ trace = slo_budget.conversation()
 promise = {"ttft": 2.0, "tpot": 0.1}
 slo_budget.plan(
     slo_budget.MACHINE, promise, share=0.99, rate=44.2,
-    prompt_tokens=trace.prompt_tokens, output_tokens=trace.output_tokens,
+    prompt_tokens=trace.prompt_tokens,
+    output_tokens=trace.output_tokens,
 )  # fmt: skip
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -220,7 +223,8 @@ slo_budget.plan(
 with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
     longer = slo_budget.plan(
         slo_budget.MACHINE, promise, share=0.99, rate=44.2, seconds=300, executor=pool,
-        prompt_tokens=trace.prompt_tokens, output_tokens=trace.output_tokens,
+        prompt_tokens=trace.prompt_tokens,
+    output_tokens=trace.output_tokens,
     )  # fmt: skip
 longer
 
@@ -231,7 +235,9 @@ longer
 # Now the trace as it came, replayed eight times faster to reach the same rate:
 
 # %% slideshow={"slide_type": "fragment"}
-slo_budget.plan(slo_budget.MACHINE, promise, share=0.99, trace=trace, speed=8)
+slo_budget.plan(
+    slo_budget.MACHINE, promise, share=0.99, trace=trace, speed=8
+)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Same rate, same lengths, same promise: 11 GPUs instead of 8. The average of an hour is not what comes in its busiest minutes. Buy the **upper end** of the

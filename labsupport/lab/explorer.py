@@ -348,5 +348,5 @@ class Explorer(widgets.VBox):
 
 _LABEL = {"description_width": "170px"}
 _NARROW = {"description_width": "70px"}
-_REST = widgets.Layout(flex="1 1 160px", width="auto")
+_REST = widgets.Layout(flex="1 1 160px", width="auto", margin="2px 12px 2px 2px")  # room for the handle at the end
 _MOST_FRAMES = 100  # of 20 to 30 kB each

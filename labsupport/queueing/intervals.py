@@ -300,4 +300,6 @@ def _rounded(value, *ends):
     if not 1e-5 < size < 1e9:
         return [f"{x:.4g}" for x in (value, *ends)]
     decimals = max(0, 1 - math.floor(math.log10(distance)))
-    return [f"{x:.{decimals}f}" if decimals < 12 else f"{x:.12g}" for x in (value, *ends)]
+    if distance < 1e-6 * size:  # equal but for rounding errors
+        return [f"{x:.4g}" for x in (value, *ends)]
+    return [f"{x:.{decimals}f}" for x in (value, *ends)]
