@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 
 _CELL = "text-align:left;white-space:nowrap"
+_NAME = "text-align:left;font-weight:normal;min-width:8em"  # wraps where the table would be too wide
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Table:
             f'<th scope="col" style="text-align:left">{html.escape(str(h))}</th>' if h else "<td></td>" for h in self.head
         )
         body = "".join(
-            f'<tr><th scope="row" style="{_CELL};font-weight:normal">{html.escape(first)}</th>'
+            f'<tr><th scope="row" style="{_NAME}">{html.escape(first)}</th>'
             + "".join(f'<td style="{_CELL}">{html.escape(c)}</td>' for c in rest)
             + "</tr>"
             for first, *rest in self._texts()
