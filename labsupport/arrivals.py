@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -35,8 +35,18 @@ def tail(threshold, expected):
 
 
 def smallest_threshold(expected: float, share: float) -> int:
-    """Smallest whole C with P(N > C) <= share."""
+    """The budget for a window: smallest whole C with P(N > C) <= share, for a Poisson count.
+
+    expected : mean count = arrival rate (1/s) * window (s), 0 or more; share : of the windows that may exceed C, in
+    (0, 1). ValueError for others.
+    """
+    if not 0 <= expected < np.inf:
+        raise ValueError(f"expected must be a finite count of 0 or more, got {expected!r}; give rate * window")
+    if not 0 < share < 1:
+        raise ValueError(f"share must lie between 0 and 1, got {share!r}; give a share such as 0.01, not percent")
     reach = int(expected + 10 * np.sqrt(expected) + 20)
+    while tail(reach, expected) > share:
+        reach *= 2
     return int(np.argmax(tail(np.arange(reach + 1), expected) <= share))
 
 
@@ -71,19 +81,37 @@ class _Counts:
             1 - within.value, 1 - within.high, 1 - within.low, within.confidence, "windows", within.n
         )
 
+    @property
+    def mean(self) -> Estimate:
+        return mean_replications(self.counts)  # windows of a Poisson process are independent
+
+    @property
+    def variance(self) -> Estimate:
+        n = len(self.counts)
+        return mean_replications((self.counts - self.counts.mean()) ** 2 * n / (n - 1))
+
 
 def _counts_of(rate, window, threshold, seed) -> _Counts:
     return _Counts(rate * window, threshold, counts(rate, window, seed))
 
 
+def _chance(p: float) -> str:
+    """A probability in three digits; one that no run of a few hundred windows could show has none."""
+    return f"= {p:.3g}" if 1e-4 <= p <= 0.9999 else "below 0.0001" if p < 0.5 else "above 0.9999"
+
+
+_RIGHT = (10, 20, 50, 100, 200, 300, 500, 800, 1200, 2500)  # ends of the axis, so that it jumps seldom
+
+
 def _counts_picture(figure):
     ax = figure.subplots()
+    style.room(figure, left=0.03)
     ax.set(xlabel="requests in one window", ylabel="probability, share of windows")
     bars = ax.fill_between([0, 1], [0, 1], step="mid", color=style.SKY, alpha=0.7, lw=0)
     curve = ax.plot([], [], color=style.BLUE, marker="o", ms=3, lw=1)[0]
     over = ax.fill_between([0, 1], [0, 1], step="mid", color=style.VERMILLION, alpha=0.8, lw=0)
     limit = ax.plot([], [], color=style.VERMILLION, ls="--", lw=1.8)[0]
-    head = ax.set_title(" ")
+    head = ax.set_title("\n ")
     risk = style.label(ax, 0.985, 0.93, "", style.VERMILLION, transform=ax.transAxes, ha="right")
     style.label(
         ax, 0.985, 0.80, f"bars: {_WINDOWS} simulated windows", style.BLUE, transform=ax.transAxes, ha="right"
@@ -92,14 +120,15 @@ def _counts_picture(figure):
 
     def move(r: _Counts) -> str:
         m = r.expected
-        right = style.step_up(m + 4.5 * np.sqrt(m), (10, 20, 50, 100, 200, 400, 1000, 2500))
-        left = 0.25 * right if m - 4.5 * np.sqrt(m) > 0.25 * right else 0.0
-        top = style.step_up(1.25 * float(probability(np.floor(m), m)), (0.02, 0.05, 0.1, 0.2, 0.5, 1.0))
-        style.limits(ax, (left, right), (0, top))
-        # At most a few hundred bars: wide windows are drawn in groups of whole counts.
-        group = max(1, int((right - left) / 300))
+        right = style.step_up(m + 4.5 * np.sqrt(m), _RIGHT)
+        left = right * max(part for part in (0, 0.25, 0.5) if part * right <= max(0, m - 4.5 * np.sqrt(m)))
+        # At most a hundred bars or so: wide windows are drawn in groups of whole counts.
+        group = max(1, int((right - left) / 100))
         edges = np.arange(int(left), int(right) + group + 1, group) - 0.5
         share = np.histogram(r.counts, edges)[0] / len(r.counts) / group
+        highest = max(1.25 * float(probability(np.floor(m), m)), 1.02 * share.max())
+        top = style.step_up(highest, (0.02, 0.03, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0))
+        style.limits(ax, (left - 0.5, right), (0, top))
         _columns(bars, edges, share)
         k = np.arange(int(left), int(right) + 1, group)
         p = probability(k, m)
@@ -108,15 +137,13 @@ def _counts_picture(figure):
         _columns(over, np.append(k[past] - group / 2, k[past][-1:] + group / 2), p[past])
         shown = left < r.threshold < right
         limit.set_data([r.threshold + 0.5] * 2 if shown else [], [0, top] if shown else [])
-        exact, beyond = float(tail(r.threshold, m)), r.beyond
-        head.set_text(
-            f"mean λt = {m:.4g}, variance {m:.4g}; simulated {r.counts.mean():.4g} and {r.counts.var(ddof=1):.4g}"
-        )
-        risk.set_text(f"P(N > {r.threshold}) = {exact:.3g}; simulated {beyond.brief}")
+        chance, beyond, mean, variance = _chance(float(tail(r.threshold, m))), r.beyond, r.mean, r.variance
+        head.set_text(f"mean = variance = λt = {m:.4g}\nsimulated: mean {mean.brief}, variance {variance.brief}")
+        risk.set_text(f"P(N > {r.threshold}) {chance}; simulated {beyond.brief}")
         return (
             f"Requests in one window: Poisson with mean and variance {m:.4g}, over the counts of {_WINDOWS} simulated "
-            f"windows with mean {r.counts.mean():.4g} and variance {r.counts.var(ddof=1):.4g}. More than "
-            f"{r.threshold} come with probability {exact:.3g}; simulated share {beyond}."
+            f"windows with mean {mean.brief} and variance {variance.brief}. More than {r.threshold} come with probability "
+            f"{chance.removeprefix('= ')}; simulated share {beyond}."
         )
 
     return [bars, over, curve, limit, head, risk], move
@@ -144,7 +171,7 @@ def count(**setting) -> Explorer:
 # -- clumping -----------------------------------------------------------------------------------------
 
 _SERVICE = 0.1  # s, as in the five requests of the lesson
-_CUSTOMERS = 12_000
+_CUSTOMERS, _WARM_UP = 60_000, 5_000
 _SHOWN = 40
 
 
@@ -156,8 +183,10 @@ def _uniforms(seed: int) -> np.ndarray:
 @lru_cache(maxsize=64)
 def _unit_gaps(scv_: float, seed: int) -> np.ndarray:
     """Gaps of mean 1 with the wanted variability, from the same uniform numbers."""
-    law = workload.deterministic(1) if scv_ == 0 else workload.gamma(1, scv_)
-    return law.ppf(_uniforms(seed))
+    if scv_ == 0:
+        return np.ones(_CUSTOMERS)
+    # Exact quantiles would take a fifth of a second, which a slider cannot wait for.
+    return np.interp(_uniforms(seed), workload.GRID, workload.gamma(1, scv_).ppf(workload.GRID))
 
 
 @dataclass(frozen=True)
@@ -171,11 +200,20 @@ class _Clump:
 def _clump_of(scv, load, seed) -> _Clump:
     arrival = np.cumsum(_unit_gaps(scv, seed)) * _SERVICE / load
     log = simulate.fcfs(arrival, np.full(_CUSTOMERS, _SERVICE))
-    return _Clump(scv, load, log, mean_batches(log.wait[_CUSTOMERS // 12 :], 20))
+    return _Clump(scv, load, log, _mean_wait(log.wait[_WARM_UP:], scv, load))
+
+
+def _mean_wait(wait, scv, load) -> Estimate:
+    """Mean of one run's waiting times (s), by batch means where a batch is long enough to forget the one before."""
+    relaxation = 2 * (load / (1 - load)) ** 2 * scv  # requests, in heavy traffic (Abate and Whitt 1987)
+    if len(wait) / 20 < 2 * relaxation:
+        return Estimate(float(wait.mean()), reason=f"{_CUSTOMERS:,} requests are too few here")
+    return mean_batches(wait, 20)
 
 
 def _clump_picture(figure):
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1, 2.6])
+    style.room(figure)
     top.set(yticks=[], ylabel="arrivals")
     top.grid(False)
     bottom.set(xlabel="time (s)", ylabel="waiting time (ms)")
@@ -186,26 +224,29 @@ def _clump_picture(figure):
     def move(r: _Clump) -> str:
         arrival, wait = r.log.arrival[:_SHOWN], 1000 * r.log.wait[:_SHOWN]
         arrival = arrival - arrival[0]
-        end = style.step_up(arrival[-1] * 1.02, (2, 5, 10, 20, 50, 100, 300))
-        style.limits(
-            bottom, (-0.01 * end, end), (0, style.step_up(1.1 * wait.max(), (150, 400, 1000, 3000, 10_000)))
-        )
+        end = style.step_up(arrival[-1] * 1.02, (2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 40, 50, 75, 100, 300))
+        highest = style.step_up(1.1 * wait.max(), (100, 200, 400, 1000, 2000, 4000, 10_000))
+        style.limits(bottom, (-0.01 * end, end), (0, highest))
         style.limits(top, (-0.01 * end, end), (0, 1))
         ticks.set_segments([[(x, 0.1), (x, 0.9)] for x in arrival])
         waits.set_segments([[(x, 0), (x, y)] for x, y in zip(arrival, wait, strict=True)])
         kind = {0: "clockwork", 1: "Poisson"}.get(
             r.scv, "more regular than Poisson" if r.scv < 1 else "bursts"
         )
-        mean = Estimate(*(1000 * x for x in (r.mean_wait.value, r.mean_wait.low, r.mean_wait.high)))
-        exact = (
-            f"; M/D/1: {1000 * theory.MD1(r.load / _SERVICE, _SERVICE).mean_wait:.4g}" if r.scv == 1 else ""
-        )
-        said = "nobody waits, and nothing is random" if r.scv == 0 else f"mean wait {mean.brief} ms{exact}"
+        e = r.mean_wait
+        low, high = (None, None) if e.low is None else (1000 * e.low, 1000 * e.high)
+        mean = replace(e, value=1000 * e.value, low=low, high=high)
+        said = "nobody waits, and nothing is random"
+        if r.scv > 0:
+            said = f"mean wait {mean.brief} ms" if e.low is not None else f"mean wait {mean.value:,.0f} ms ({e.reason})"
+        if r.scv == 1:
+            said += f"; M/D/1: {1000 * theory.MD1(r.load / _SERVICE, _SERVICE).mean_wait:.4g} ms"
         head.set_text(f"{kind}: {said}")
+        how = "" if r.scv == 0 or e.low is None else " (95%, batch means)"
         return (
-            f"The first {_SHOWN} arrivals at {r.load / _SERVICE:.3g} requests per second, {kind} (SCV {r.scv:g}), and the "
-            f"waiting time of each at a server that needs {1000 * _SERVICE:.0f} ms. Over {_CUSTOMERS:,} requests: {said} "
-            f"(95%, batch means)."
+            f"The first {_SHOWN} arrivals at a rate of {r.load / _SERVICE:.3g}/s, {kind} (SCV {r.scv:g}), and the "
+            f"waiting time of each at a server that needs {1000 * _SERVICE:.0f} ms. Over "
+            f"{_CUSTOMERS:,} requests: {said}{how}."
         )
 
     return [ticks, waits, head], move
@@ -271,16 +312,16 @@ def md1_check(loads=(0.5, 0.7, 0.8, 0.9), replications=20, customers=60_000) -> 
 def against_poisson() -> Table:
     """Break it: requests per second in real traces, against a Poisson process of the same rate."""
     rows = []
-    for trace in (public.conversation(), public.code()):
+    traces = {"conversation": public.conversation(), "code": public.code()}
+    for name, trace in traces.items():
         per_second = np.bincount(trace.arrival.astype(int))[: int(trace.arrival[-1])]
         m = per_second.mean()
         limit = smallest_threshold(m, 0.01)
         dispersion = (index_of_dispersion(trace.arrival, window) for window in (1.0, 60.0))
-        rows.append((trace.name, m, *dispersion, limit, f"{(per_second > limit).mean():.1%}"))
+        rows.append((name, m, *dispersion, limit, f"{(per_second > limit).mean():.1%}"))
     head = ("trace", "mean per second", "variance / mean, 1 s", "variance / mean, 60 s", "C for 1%", "seconds above C")
-    return Table(
-        head, tuple(rows), "Whole traces, counted: no intervals. A Poisson process has variance / mean = 1."
-    )
+    caption = f"{public.names(*traces.values())}. Whole traces, counted: no intervals. Poisson: variance / mean = 1."
+    return Table(head, tuple(rows), caption)
 
 
 def not_the_queue(rate=100.0, capacities=(105, 110, 120, 124, 140), replications=10, seconds=2000) -> Table:
@@ -294,7 +335,7 @@ def not_the_queue(rate=100.0, capacities=(105, 110, 120, 124, 140), replications
             share.append((wait > 0).mean())
             p99.append(wait)
         p99 = quantile_replications([1000 * w for w in p99], 0.99)
-        rows.append((capacity, float(tail(capacity, rate)), mean_replications(share).brief, p99.brief))
+        rows.append((capacity, f"{100 * tail(capacity, rate):.3g}%", mean_replications(share).brief, p99.brief))
     caption = f"Poisson, {rate:g} requests/s; 95% intervals from {replications} runs; common random numbers in all rows."
     head = (
         "capacity C (requests/s)",

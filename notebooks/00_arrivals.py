@@ -16,7 +16,7 @@
 #
 # - **say** how far the number of requests in a window strays from its mean;
 # - **choose** a budget per window that is exceeded as seldom as you want;
-# - **explain** why a server waits for nobody on average and yet has a queue.
+# - **explain** why a server that is fast enough on average still has a queue.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Lecture: 25 minutes. Predict 2, five requests 3, counts 6, why 5, clumping 4, check 2, break 5, serving 2.
@@ -33,7 +33,11 @@ from labsupport.lab import predict, progress, recall
 # a fifth more than the mean.
 
 # %% slideshow={"slide_type": "fragment"}
-predict("00.seconds", "In how many of 1000 seconds do more than 120 requests come?", unit="seconds")
+predict(
+    "00.seconds",
+    "In how many of 1000 seconds do more than 120 requests come?",
+    unit="seconds",
+)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Five requests
@@ -151,7 +155,8 @@ arrivals.first_token()
 # *Poisson arrivals at 100/s. Which budget per second is exceeded in at most 1% of the seconds? And per 100 ms?*
 
 # %% slideshow={"slide_type": "fragment"}
-[arrivals.smallest_threshold(100 * window_s, 0.01) for window_s in (1.0, 0.1)]
+rate, share = 100, 0.01
+[arrivals.smallest_threshold(rate * window_s, share) for window_s in (1.0, 0.1)]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # 124 per second: 24% above the mean. 18 per 100 ms: 80% above the mean. The shorter the window in which a limit counts, the more

@@ -72,11 +72,17 @@ def test_probabilities_agree_with_scipy(expected, k):
     assert arrivals.tail(k, expected) == pytest.approx(stats.poisson.sf(k, expected), rel=1e-9, abs=1e-300)
 
 
-@given(st.floats(0.01, 2000), st.floats(1e-6, 0.5))
+@given(st.floats(0.01, 2000), st.floats(1e-60, 0.5))
 def test_smallest_threshold_is_enough_and_no_larger(expected, share):
     c = arrivals.smallest_threshold(expected, share)
     assert arrivals.tail(c, expected) <= share
     assert c == 0 or arrivals.tail(c - 1, expected) > share
+
+
+@pytest.mark.parametrize("expected, share", [(-1, 0.01), (np.inf, 0.01), (np.nan, 0.01), (100, 0), (100, 1)])
+def test_smallest_threshold_refuses_what_has_no_answer(expected, share):
+    with pytest.raises(ValueError, match="expected must|share must"):
+        arrivals.smallest_threshold(expected, share)
 
 
 def test_explorer_counts_at_the_lessons_numbers():
@@ -110,4 +116,4 @@ def test_real_seconds_exceed_a_poisson_budget():
 
 def test_lesson_runs_without_the_real_files(monkeypatch):
     monkeypatch.setattr(course, "data", lambda name: None)
-    assert all("SYNTHETIC" in row[0] for row in arrivals.against_poisson().rows)
+    assert "SYNTHETIC STAND-IN for conversation, code" in arrivals.against_poisson().caption

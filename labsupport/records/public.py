@@ -43,10 +43,20 @@ def mooncake() -> traces.Trace:
     return _stand_in("Mooncake", np.floor(arrival / MOONCAKE_TICK_S) * MOONCAKE_TICK_S, 7000, 350, rng)
 
 
+def names(*several: traces.Trace) -> str:
+    """What traces are called, for a caption; stand-ins are named once, together."""
+    real = [trace.name for trace in several if not trace.name.startswith(_STAND_IN)]
+    made_up = [trace.name.removeprefix(_STAND_IN).partition(" (")[0] for trace in several if trace.name not in real]
+    return "; ".join(real + ([f"{_STAND_IN}{', '.join(made_up)} (real: `qlab data`)"] if made_up else []))
+
+
+_STAND_IN = "SYNTHETIC STAND-IN for "
+
+
 def _stand_in(name, arrival, prompt_median, output_median, rng) -> traces.Trace:
     prompt, output = (
         np.ceil(median * rng.lognormal(0, 0.9, len(arrival))) for median in (prompt_median, output_median)
     )
     return traces.Trace(
-        arrival - arrival[0], prompt, output, f"SYNTHETIC STAND-IN for {name} (real: `qlab data`)"
+        arrival - arrival[0], prompt, output, f"{_STAND_IN}{name} (real: `qlab data`)"
     )
