@@ -33,7 +33,11 @@ from labsupport.lab import predict, progress, recall
 # are answered within 2 s, ten times the mean service time.
 
 # %% slideshow={"slide_type": "fragment"}
-predict("02.promise", "How many requests per second may you let in?", unit="requests/s")
+predict(
+    "02.promise",
+    "How many requests per second may you let in?",
+    unit="requests/s",
+)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Play: one server, two times

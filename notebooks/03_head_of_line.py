@@ -34,7 +34,11 @@ from labsupport.lab import predict, progress, recall
 # second. So the server is busy 36% of the time.
 
 # %% slideshow={"slide_type": "fragment"}
-predict("03.p99_wait", "What is the P99 of the waiting time, before an answer begins?", unit="s")
+predict(
+    "03.p99_wait",
+    "What is the P99 of the waiting time, before an answer begins?",
+    unit="s",
+)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Play: one long request

@@ -37,7 +37,11 @@ from labsupport.lab import predict, progress, recall
 # Now all requests stand in **one** queue, and a replica that falls free takes the next.
 
 # %% slideshow={"slide_type": "fragment"}
-predict("04.shared_queue", "How long does a request wait on average now?", unit="service times")
+predict(
+    "04.shared_queue",
+    "How long does a request wait on average now?",
+    unit="service times",
+)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Play: the same requests, five ways to their server

@@ -39,7 +39,11 @@ from labsupport.lab import predict, progress, recall
 # Your users want a mean response time of 30 ms. Within it, A carries 1,442 requests/s.
 
 # %% slideshow={"slide_type": "fragment"}
-predict("05.server_b", "How many requests/s does B carry with a mean response time of 30 ms?", unit="requests/s")
+predict(
+    "05.server_b",
+    "How many requests/s does B carry with a mean response time of 30 ms?",
+    unit="requests/s",
+)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Play 1: batches grow by themselves
@@ -213,7 +217,9 @@ batching.bursts()
 batching.which_batch(rate=1000, target_ms=50)
 
 # %% slideshow={"slide_type": "fragment"}
-batching.smallest_cap(rate=1000, target_ms=50, fixed_ms=5, per_item_ms=0.5)
+batching.smallest_cap(
+    rate=1000, target_ms=50, fixed_ms=5, per_item_ms=0.5, share=0.99
+)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # - **10 is not enough**: its ceiling is exactly 1,000/s, and the queue grows for ever. 11 is stable but misses the promise.
