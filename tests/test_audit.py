@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from labsupport import cli, course, records
 from labsupport.audit import CHECKS, audit, audit_files, audit_records, flaws, report
 from labsupport.loadtest.cli import write_csv
-from labsupport.queueing import workload
+from labsupport.queueing import simulate, workload
 from labsupport.queueing.requestlog import RequestLog
+from labsupport.queueing.series import peak_in_system
 from labsupport.records import Claims, Record
 
 FOUND = ("broken", "doubtful")
@@ -127,24 +129,47 @@ def test_littles_law_between_counters(case, users, rate, mean, inside, verdict):
         assert value(finding, "throughput that these users") == pytest.approx(19.1, abs=0.05)
 
 
-def test_c23_two_clocks():
+def behind_a_cap():
+    """300 requests at 12/s through a cap of 8, as vLLM saves them; TTFTs laid out to give the numbers of c23."""
+    rng = np.random.default_rng(23)
+    intended = workload.poisson(rng, 12.0, 300)
+    beyond = rng.exponential(1.0, 300)
+
+    def wait(scale):
+        return simulate.fcfs_servers(intended, 0.35 + scale * beyond, 8).wait
+
+    scale = brentq(lambda x: np.quantile(wait(x), 0.99) - 1.159, 0.05, 1.0)
+    hidden, response = wait(scale), 0.35 + scale * beyond
+    # Of those that waited least, 49 break the SLO of 0.2 s by the tool's clock already, and the next 49 keep it by both.
+    # All others break it by the schedule alone: they wait long, or take 0.2 s.
+    short = np.argsort(hidden, kind="stable")
+    ttft = np.where(hidden > 0.1, 0.1, 0.2)
+    ttft[short[:49]], ttft[short[:4]], ttft[short[49:98]] = 0.3, 0.345, 0.05
+    assert 0 < hidden[short[98]] and hidden[short[97]] <= 0.15  # or the case would be another
+    duration = float((intended + hidden + response).max())
+    return {
+        "num_prompts": 300, "completed": 300, "failed": 0, "tokenizer_id": "toy", "request_rate": 12.0, "burstiness": 1.0,
+        "max_concurrency": 8, "duration": duration, "request_throughput": 300 / duration, "request_goodput": 251 / duration,
+        "p99_ttft_ms": 345.0, "start_times": list(intended + hidden), "queue_times": list(hidden), "ttfts": list(ttft),
+        "itls": [[gap] for gap in response - ttft], "latencies": list(response), "errors": [""] * 300,
+        "input_lens": [100] * 300, "output_lens": [2] * 300,
+    }  # fmt: skip
+
+
+def test_c23_two_clocks(tmp_path):
     """The tool's clock starts after the cap: P99 of TTFT 0.345 s and 0.837 kept; from the schedule 1.259 s and 0.163."""
-    n = 1000
-    ttft = np.concatenate([np.full(837, 0.1), np.full(150, 0.3), np.full(13, 0.345)])
-    hidden = np.concatenate([np.full(163, 0.0), np.full(820, 0.5), np.full(17, 0.914)])
-    intended = 0.085 * np.arange(n)
-    sent = np.maximum.accumulate(intended + hidden)
-    log = RequestLog.from_unsorted(
-        arrival=sent, start=sent, finish=sent + ttft + 0.3, intended=sent - hidden, first_token=sent + ttft
-    )
-    found = audit(log, slo={"ttft": 0.2})
-    shares = found["goodput"]
-    assert shares.verdict == "doubtful" and "All are right" in shares.reason
-    assert value(shares, "attainment of all sent, failures") == pytest.approx(0.837)
-    assert value(shares, "attainment of all sent, clock") == pytest.approx(0.163)
+    (tmp_path / "run.json").write_text(json.dumps(behind_a_cap()))
+    (found,) = audit_files([tmp_path / "run.json"], {"ttft": 0.2})
+    log, shares = found.record.log, found["goodput"]
+    assert peak_in_system(log) == 8 and len(log) == 300  # the cap binds, and is kept
     assert np.quantile(log.ttft, 0.99) == pytest.approx(0.345)
     assert np.quantile(log.first_token - log.intended, 0.99) == pytest.approx(1.259)
-    assert found["loop"].verdict == "broken"
+    assert value(shares, "attainment of all sent, failures") == pytest.approx(0.837, abs=0.0005)
+    assert value(shares, "claimed goodput over throughput") == pytest.approx(0.837, abs=0.0005)
+    assert value(shares, "attainment of all sent, clock") == pytest.approx(0.163, abs=0.0005)
+    assert shares.verdict == "doubtful" and "All are right" in shares.reason and "different moments" in shares.reason
+    assert found["printed"].verdict == "holds" and "0.345 and 0.345" in found["printed"].numbers.values()
+    assert found["loop"].verdict == "broken" and value(found["loop"], "hidden wait, P99") == pytest.approx(1.159)
     path = course.data("loadtools/vllm_bench_serve_detailed.json")
     if path is not None:  # what vLLM itself printed of that run
         claims = records.read(path).claims

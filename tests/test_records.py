@@ -2,8 +2,11 @@
 
 import csv
 import dataclasses
+import gc
 import json
+import sys
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -408,6 +411,42 @@ def test_broken_files_get_one_sentence(tmp_path, content, message):
     assert str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
     with pytest.raises(FileNotFoundError, match="is no file"):
         records.read(tmp_path / "none")
+
+
+AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,374,44\n"
+GAUGE = "timestamp,num_running,num_pending,gpu_kvcache_usage\n1,3,0,5\n2,4,0,6\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (AZURE + f"2023-11-16 18:15:47.{'9' * 99},1,1\n", "row 2 has '2023-11-16 18:15:47.999"),
+        (AZURE + f"2023-11-16 18:15:47,{'a' * 5000},1\n", "holds something else than a number"),
+        (GAUGE + "1.5,9,9,9\n", "row 3 goes back in time, so two logs are mixed"),
+        (CSV + "1e200,1e201\n", "a moment lies 1e.201 s after the first, so the unit of the times is another"),
+        (CSV + f"{'a' * 5000},1\n", "which is no number|…"),
+        ("Type,Name,Request Count,Failure Count,x\n", "no row Aggregated"),
+        ("arrival,finish,arrival\n1,2,3\n", "names a column twice"),
+    ],
+)
+def test_what_fuzzing_found_gets_one_short_sentence(tmp_path, monkeypatch, content, message):
+    """Each of these once ended in a warning, a page of text, a file left open or an audit that broke."""
+    path, left = written(tmp_path / "file", content), []
+    monkeypatch.setattr(sys, "unraisablehook", left.append)  # how the warning about an open file arrives
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=message) as caught:
+            records.read(path)
+        problem = str(caught.value)
+        del caught
+        gc.collect()
+    assert not left
+    assert problem.startswith(str(path)) and len(problem) < len(str(path)) + 500
+
+
+def test_of_several_gauge_samples_with_one_stamp_the_last_counts(tmp_path):
+    gauge = records.read(written(tmp_path / "g.csv", GAUGE + "2,7,1,9\n3,0,0,0\n")).gauge
+    assert gauge.time.tolist() == [1, 2, 3] and gauge.running.tolist() == [3, 7, 0]
 
 
 @pytest.mark.parametrize("name", SAMPLES)

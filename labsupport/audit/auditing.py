@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import numpy as np
+
 from labsupport.audit import bookkeeping, evidence, promises, sending
 from labsupport.audit.finding import Audit, Run
 from labsupport.queueing.requestlog import RequestLog
@@ -53,7 +55,8 @@ def audit(log, claims=None, *, slo=None, prompts=None, gauge=None, earlier=()):
             f"prompts has {len(record.prompts)} values but the log {len(record.log)} requests; give one for each."
         )
     run = Run(record, _limits(record.claims.slo if slo is None else slo), tuple(earlier))
-    return Audit(record, tuple(check(run) for check in CHECKS.values()), run.slo)
+    with np.errstate(all="ignore"):  # a tool may claim 1e308; what comes of it is shown as inf
+        return Audit(record, tuple(check(run) for check in CHECKS.values()), run.slo)
 
 
 def audit_records(records, slo=None):

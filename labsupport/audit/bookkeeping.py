@@ -138,13 +138,13 @@ def peak(run):
 def seconds_peak(log):
     """Peak concurrency as tools count it who put requests into bins of a second: an upper bound, often far off."""
     done = np.isfinite(log.finish)
-    if not done.any() or log.finish[done].max() - log.arrival[0] > 1e7:
-        return None  # four months of seconds
-    first = (log.arrival[done] - log.arrival[0]).astype(int)
-    last = np.maximum(np.ceil(log.finish[done] - log.arrival[0]).astype(int), first + 1)
-    size = int(last.max()) + 1
-    steps = np.bincount(first, minlength=size) - np.bincount(last, minlength=size)[:size]
-    return int(np.cumsum(steps).max())
+    if not done.any():
+        return None
+    first = np.floor(log.arrival[done] - log.arrival[0])
+    last = np.maximum(np.ceil(log.finish[done] - log.arrival[0]), first + 1)
+    seconds, where = np.unique(np.append(first, last), return_inverse=True)
+    begun, over = (np.bincount(part, minlength=len(seconds)) for part in np.split(where, 2))
+    return int(np.cumsum(begun - over).max())
 
 
 def printed(run):

@@ -3,6 +3,7 @@
 import csv
 import json
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,9 @@ _AGAIN = "get the file again, or export it once more from the tool that wrote it
 
 
 def wrong(path, problem, remedy=_AGAIN):
-    """The ValueError that says what is wrong with a file, in one sentence."""
-    return ValueError(f"{path}: {problem}; {remedy}.")
+    """The ValueError that says what is wrong with a file, in one sentence, however long what it quotes is."""
+    problem = " ".join(problem.split())
+    return ValueError(f"{path}: {problem if len(problem) <= 240 else f'{problem:.240}…'}; {remedy}.")
 
 
 def need_file(path):
@@ -76,20 +78,22 @@ def whole_json(path):
 
 def csv_rows(path):
     """(header, iterator of (line number, fields)) of a CSV file with a header; rows are read one at a time."""
-    file = open(path, encoding="utf-8-sig", errors="replace", newline="")
-    reader = csv.reader(file)
-    header = [name.strip() for name in next(reader)]
 
-    def rows():
-        with file:
+    def rows(width=None):
+        with open(path, encoding="utf-8-sig", errors="replace", newline="") as file:
+            reader = csv.reader(file)
             for fields in reader:
                 if not fields:
                     continue
-                if len(fields) != len(header):
-                    raise wrong(path, f"line {reader.line_num} has {len(fields)} of {len(header)} fields")
+                width = len(fields) if width is None else width
+                if len(fields) != width:
+                    raise wrong(path, f"line {reader.line_num} has {len(fields)} of {width} fields")
                 yield reader.line_num, fields
 
-    return header, rows()
+    first = rows()
+    header = [name.strip() for name in next(first)[1]]
+    first.close()
+    return header, islice(rows(), 1, None)
 
 
 @contextmanager

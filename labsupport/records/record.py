@@ -145,6 +145,9 @@ NO_INTENDED = (
 )
 
 
+LONGEST_S = 1e10  # three centuries; differences of later moments lose their microseconds, too
+
+
 def request_log(arrival, finish, ok=None, *, prompts=None, **columns):
     """(RequestLog, prompts) from columns in any order and on any clock, whose zero becomes the first moment.
 
@@ -163,6 +166,9 @@ def request_log(arrival, finish, ok=None, *, prompts=None, **columns):
     moments = [arrival, *(columns[name] for name in ("intended",) if name in columns)]
     zero = min((float(column.min()) for column in moments if len(column)), default=0.0)
     arrival, finish = arrival - zero, finish - zero
+    longest = float(max(arrival.max(initial=0), finish[np.isfinite(finish)].max(initial=0)))
+    if longest > LONGEST_S:
+        raise ValueError(f"a moment lies {longest:.3g} s after the first, so the unit of the times is another")
     columns |= {
         name: columns[name] - zero for name in ("intended", "first_token", "start") if name in columns
     }

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from labsupport.queueing.requestlog import RequestLog
+from labsupport.records.files import wrong
 
-_STAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?(\+00:00)?")
+_STAMP = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,18})?)(?:\+00:00)?", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -186,7 +187,11 @@ def vllm_gauge(path, zero=0.0):
     columns = ("timestamp", "num_running", "num_pending", "gpu_kvcache_usage")
     rows = list(_csv(path, columns, "a vLLM gauge log"))
     time, running, waiting, kv_percent = _numbers(path, columns, rows)
-    return Gauge(time - zero, running, waiting, kv_percent / 100)
+    steps = np.diff(time, append=np.inf)
+    if (steps < 0).any():
+        raise _wrong(path, f"row {steps.argmin() + 2} goes back in time, so two logs are mixed")
+    last = steps > 0  # of several samples with one stamp
+    return Gauge(time[last] - zero, running[last], waiting[last], kv_percent[last] / 100)
 
 
 def _trace(arrival, prompt_tokens, output_tokens, name):
@@ -225,10 +230,11 @@ def _parts(rows, size=1 << 16):
 def _stamps(path, texts, first=0):
     """Times as datetime64: their seven decimals are too many for datetime and for one float of the epoch."""
     try:
-        for row, text in enumerate(texts, start=first + 1):
-            if not _STAMP.fullmatch(text):  # numpy would take half a date, and an empty one
-                raise ValueError(f"row {row} has {text!r}")
-        return np.array([text.removesuffix("+00:00") for text in texts], dtype="datetime64[ns]")
+        plain = [_STAMP.fullmatch(text) for text in texts]  # numpy would take half a date, and an empty one
+        if None in plain:
+            row = plain.index(None)
+            raise ValueError(f"row {first + row + 1} has {texts[row]!r:.60}")
+        return np.array([stamp[1] for stamp in plain], dtype="datetime64[ns]")
     except ValueError as problem:
         raise _wrong(path, f"a timestamp cannot be read ({problem})") from None
 
@@ -274,6 +280,4 @@ def _need_file(path):
 
 
 def _wrong(path, problem):
-    return ValueError(
-        f"{path}: {problem}; get the file again, for instance with labsupport.records.download.fetch."
-    )
+    return wrong(path, problem, "get the file again, for instance with labsupport.records.download.fetch")
