@@ -138,7 +138,7 @@ open_closed.caps()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## In LLM serving: which loop is your tool, which is your user?
 #
-# | | closed: an answer lets the next go | open: a schedule does |
+# | part | closed: an answer lets the next go | open: a schedule does |
 # |---|---|---|
 # | tools | wrk, hey, ab; k6 `constant-vus`; Locust users; any `--concurrency` | wrk2 `-R`, vegeta, k6 `constant-arrival-rate`; any `--request-rate` without a cap |
 # | users | an agent between tool calls; a batch job; an evaluation harness | the public; API keys of many customers |

@@ -160,7 +160,7 @@ benchmark_audit.real_sweep()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The list to write *before* the test
 #
-# | | decide and note |
+# | part | decide and note |
 # |---|---|
 # | load | open loop; arrival process (Poisson, and one burstier); lengths from a trace; shared prefixes, prompts not repeated |
 # | run | fixed duration; warm-up left out; twice the length gives the same answer; "unstable" where it is |
