@@ -15,6 +15,7 @@ from .lab import Asked, Explorer, Still, Table, predict, recall, slider, style
 from .queueing import simulate, theory, workload
 from .queueing.requestlog import RequestLog
 from .queueing.statistics import Estimate, mean_batches, mean_replications
+from .queueing.sweep import sweep
 
 # -- a server that takes batches --------------------------------------------------------------------------
 
@@ -454,9 +455,11 @@ _QUESTIONS = {
 def _measured(runs=5, n=30_000, seed=5) -> tuple[np.ndarray, list[Estimate]]:
     """A load test of the unknown server: 13 rates, and the mean response time at each in ms."""
     rates = np.array([20, 50, 100, 200, 300, 400, 500, 600, 650, 700, 730, 750, 760.0])
-    units = [_unit_arrivals(1000 * seed + run, n) for run in range(runs)]
-    responses = [[_batches(_UNKNOWN, unit / rate).response[n // 10 :].mean() * 1e3 for unit in units] for rate in rates]
-    return rates, [mean_replications(values) for values in responses]
+
+    def response(rate, rng):
+        return _batches(_UNKNOWN, rng.standard_exponential(n).cumsum() / rate).response[n // 10 :].mean() * 1e3
+
+    return rates, sweep(response, rates, [1000 * seed + run for run in range(runs)]).estimates()
 
 
 def _batches(server: Server, arrival: np.ndarray, timeout_ms=0.0) -> RequestLog:

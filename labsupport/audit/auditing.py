@@ -12,20 +12,23 @@ from labsupport.records.reading import read_all
 from labsupport.records.record import Claims, Record
 
 CHECKS = {
-    "little": bookkeeping.little,
-    "peak": bookkeeping.peak,
-    "offered": sending.offered,
-    "loop": sending.loop,
-    "arrivals": sending.arrivals,
-    "stability": evidence.stability,
-    "warmup": evidence.warmup,
-    "failures": promises.failures,
-    "quantile_size": evidence.quantile_size,
-    "dependence": evidence.dependence,
-    "goodput": promises.goodput,
-    "tpot_itl": promises.tpot_itl,
-    "repeats": evidence.repeats,
-    "printed": bookkeeping.printed,
+    check.__name__: check
+    for check in (
+        bookkeeping.little,
+        bookkeeping.peak,
+        sending.offered,
+        sending.loop,
+        sending.arrivals,
+        evidence.stability,
+        evidence.warmup,
+        promises.failures,
+        evidence.quantile_size,
+        evidence.dependence,
+        promises.goodput,
+        promises.tpot_itl,
+        evidence.repeats,
+        bookkeeping.printed,
+    )
 }
 
 

@@ -9,16 +9,16 @@ from labsupport.audit.finding import (
     DOUBTFUL,
     HOLDS,
     UNKNOWN,
-    Finding,
+    check,
     graded,
     label,
 )
 from labsupport.queueing.series import peak_in_system, time_average_in_system, time_weighted_mean
 
 
+@check("Do throughput, latency and concurrency fit together (L = X·W)?", "01_little")
 def little(run):
     """L = X W: what the tool prints, what the records say and what a gauge or the tool's own count says agree."""
-    title = "Do throughput, latency and concurrency fit together (L = X·W)?"
     log, claims = run.log, run.claims
     numbers, references = {}, {}
     if log is not None:
@@ -52,26 +52,26 @@ def little(run):
             "Counted as an area and as rate times mean response time, the records give the same L. The tool prints "
             "nothing to compare it with, so this says only that the records are complete."
         )
-        return Finding("little", title, HOLDS, numbers, reason, "01_little")
+        return HOLDS, numbers, reason
     else:
         reason = (
             "Throughput and mean response time are not both known. Without them nothing can be compared; ask the tool "
             "for both."
         )
-        return Finding("little", title, UNKNOWN, numbers, reason, "01_little")
+        return UNKNOWN, numbers, reason
     if claims.cap is not None and product > claims.cap * (1 + AGREE):
         numbers["cap"] = claims.cap
         reason = (
             f"X·W is {product:.4g}, but at most {claims.cap:g} requests were allowed in flight. Rate or response time "
             "must be wrong."
         )
-        return Finding("little", title, BROKEN, numbers, reason, "01_little")
+        return BROKEN, numbers, reason
     if not references:
         reason = (
             f"X·W says that {product:.4g} requests were in flight on average. The tool gives no count to compare "
             "it with; it is a result, not a test."
         )
-        return Finding("little", title, UNKNOWN, numbers, reason, "01_little")
+        return UNKNOWN, numbers, reason
     name, reference = min(references.items(), key=lambda item: -abs(product / max(item[1], 1e-300) - 1))
     numbers[f"L by {name}"] = reference
     if name == "the number of users" and "response" in claims.mean and claims.mean["response"] > 0:
@@ -86,12 +86,12 @@ def little(run):
             f"One count gives {product:.4g} requests in flight, another ({name}) {reference:.4g}. Either a counter or a "
             "clock is wrong, or time is spent where the tool does not look: in the client, or between requests."
         )
-    return Finding("little", title, verdict, numbers, reason, "01_little")
+    return verdict, numbers, reason
 
 
+@check("Is the reported peak concurrency a real one?", "01_little")
 def peak(run):
     """Exact peak concurrency against the one that is reported."""
-    title = "Is the reported peak concurrency a real one?"
     log, claims = run.ended, run.claims
     numbers, exact = {}, None
     if log is not None:
@@ -107,14 +107,14 @@ def peak(run):
         reason = "The tool reports no peak. What the records give is exact and may be quoted."
         if exact is None:
             reason = "Neither the tool nor the file tells a peak. Nothing can be compared."
-        return Finding("peak", title, UNKNOWN, numbers, reason, "01_little")
+        return UNKNOWN, numbers, reason
     numbers["reported peak"] = claims.peak
     bound = min((x for x in (exact, claims.cap) if x is not None), default=None)
     if bound is None:
         reason = (
             "There are no moments and no cap to compare the reported peak with. It may be counted in bins."
         )
-        return Finding("peak", title, UNKNOWN, numbers, reason, "01_little")
+        return UNKNOWN, numbers, reason
     if claims.peak > bound:
         verdict = BROKEN if claims.peak > bound * (1 + AGREE) + 1 or bound == claims.cap else DOUBTFUL
         reason = (
@@ -132,7 +132,7 @@ def peak(run):
             HOLDS,
             "Counted event by event, the peak is what the tool reports. It may be quoted.",
         )
-    return Finding("peak", title, verdict, numbers, reason, "01_little")
+    return verdict, numbers, reason
 
 
 def seconds_peak(log):
@@ -147,10 +147,9 @@ def seconds_peak(log):
     return int(np.cumsum(begun - over).max())
 
 
+@check("Do the printed numbers follow from the records?", "11_benchmark_audit")
 def printed(run):
     """Do the means and percentiles that the tool prints follow from its own records?"""
-    title = "Do the printed numbers follow from the records?"
-    lesson = "11_benchmark_audit"
     numbers, off = {}, []
     for name in ("response", "ttft", "tpot"):
         if run.log is None and (run.record.summary is None or name not in run.record.summary.durations):
@@ -172,7 +171,7 @@ def printed(run):
                 off.append((abs(told / own - 1) if own else abs(told), f"{what} of {name}"))
     if not off:
         reason = "The tool prints no number that its records could be compared with. Nothing can be recomputed; keep both."
-        return Finding("printed", title, UNKNOWN, numbers, reason, lesson)
+        return UNKNOWN, numbers, reason
     most, where = max(off)
     verdict = graded(most, 0.02, 0.1)
     if verdict == HOLDS:
@@ -182,4 +181,4 @@ def printed(run):
             f"The {where} differs by {100 * most:.3g}% from what the records give. The file was cut or edited, or the tool "
             "counts other requests than it saves."
         )
-    return Finding("printed", title, verdict, numbers, reason, lesson)
+    return verdict, numbers, reason

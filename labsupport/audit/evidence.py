@@ -2,24 +2,24 @@
 
 import numpy as np
 
-from labsupport.audit.finding import BROKEN, DOUBTFUL, HOLDS, UNKNOWN, Finding, graded, label, worst
+from labsupport.audit.finding import BROKEN, DOUBTFUL, HOLDS, UNKNOWN, check, graded, label, worst
 from labsupport.queueing.intervals import quantile, smallest_n_for_quantile
 from labsupport.queueing.series import integrated_autocorrelation_time, mser5
 
 MANY, FEW = 100, 30  # independent values for a mean that can be trusted, and for one that can't
 
 
+@check("Was the system stable, or did it fill up during the run?", "06_goodput")
 def stability(run):
     """Growth during the run: does the number inside rise from beginning to end?"""
-    title = "Was the system stable, or did it fill up during the run?"
-    log, lesson = run.ended, "06_goodput"
+    log = run.ended
     if log is None or len(log) < 100 or log.arrival[-1] <= log.arrival[0]:
         numbers = {"requests with moments": 0 if log is None else len(log)}
         reason = (
             "Fewer than 100 requests have moments. Growth during the run cannot be told; run longer and keep the "
             "records of each request."
         )
-        return Finding("stability", title, UNKNOWN, numbers, reason, lesson)
+        return UNKNOWN, numbers, reason
     t = np.linspace(log.arrival[0], log.arrival[-1], 2001)[1:]
     parts = log.in_system(t).reshape(10, -1).mean(axis=1)
     rises = np.sign(np.subtract.outer(parts, parts))[np.tril_indices(10, -1)].sum() / 45  # Kendall's tau
@@ -47,20 +47,20 @@ def stability(run):
             f"The number inside rises from {first:.3g} to {last:.3g} and {left} are left when the sending ends. Such a "
             "run has no steady latency: twice the run would give about twice the number."
         )
-    return Finding("stability", title, verdict, numbers, reason, lesson)
+    return verdict, numbers, reason
 
 
+@check("How much of the run is warm-up or drain?", "09_sample_size")
 def warmup(run):
     """Is the beginning different from the rest, and how much of the run is its drain?"""
-    title = "How much of the run is warm-up or drain?"
-    log, lesson = run.log, "09_sample_size"
+    log = run.log
     values = None if run.response is None else run.response[np.isfinite(run.response)]
     if log is None or len(values) < 100:
         reason = (
             "Fewer than 100 requests with moments succeeded. Warm-up and drain cannot be told from the rest; keep the "
             "records of each request."
         )
-        return Finding("warmup", title, UNKNOWN, {}, reason, lesson)
+        return UNKNOWN, {}, reason
     last = float(log.finish[np.isfinite(log.finish)].max())
     drain = max(last - log.arrival[-1], 0) / (last - log.arrival[0])
     cut = mser5(values)
@@ -109,13 +109,12 @@ def warmup(run):
             f"{100 * drain:.3g}% of the run passed after the last send, with ever fewer requests inside. A rate over the "
             "whole run is too low; count in the time of sending."
         )
-    return Finding("warmup", title, verdict, numbers, reason, lesson)
+    return verdict, numbers, reason
 
 
+@check("Are there enough requests for the percentiles that are claimed?", "09_sample_size")
 def quantile_size(run):
     """Enough requests for the percentiles that are claimed, with their intervals."""
-    title = "Are there enough requests for the percentiles that are claimed?"
-    lesson = "09_sample_size"
     quantity, p = run.top
     values = run.values(quantity)
     n = len(values) if values is not None else run.sent
@@ -123,7 +122,7 @@ def quantile_size(run):
         reason = (
             "How many response times there are is not in the file. Without it no percentile can be judged."
         )
-        return Finding("quantile_size", title, UNKNOWN, {}, reason, lesson)
+        return UNKNOWN, {}, reason
     needed = smallest_n_for_quantile(p)
     numbers = {"requests": n, f"needed for an interval of {label(p)}": needed}
     numbers[f"chance that the run saw anything above {label(p)} (%)"] = 100 * (1 - p**n)
@@ -151,20 +150,19 @@ def quantile_size(run):
             f"{n} requests are enough for {label(p)}, which needs {needed}. The interval takes requests as independent; "
             "see the next check."
         )
-    return Finding("quantile_size", title, verdict, numbers, reason, lesson)
+    return verdict, numbers, reason
 
 
+@check("How many independent values are the requests worth?", "09_sample_size")
 def dependence(run):
     """Autocorrelation: how many independent values are the requests worth?"""
-    title = "How many independent values are the requests worth?"
-    lesson = "09_sample_size"
     values = None if run.log is None else run.response[np.isfinite(run.response)]
     if values is None or len(values) < 100 or values.max() <= values.min():
         reason = (
             "Fewer than 100 response times of different length have an order. Their dependence cannot be estimated; "
             "repeat the run and compare the runs instead."
         )
-        return Finding("dependence", title, UNKNOWN, {}, reason, lesson)
+        return UNKNOWN, {}, reason
     steps = integrated_autocorrelation_time(values)
     worth = len(values) / steps
     numbers = {"requests": len(values), "requests per independent one": steps, "effective sample": worth}
@@ -174,13 +172,13 @@ def dependence(run):
         reason = f"{start} Intervals should still be made from batches or from repeated runs."
     else:
         reason = f"{start} Intervals that take them as independent are far too short: run longer or repeat."
-    return Finding("dependence", title, verdict, numbers, reason, lesson)
+    return verdict, numbers, reason
 
 
+@check("Were prompts repeated, so that a prefix cache could answer?", "09_sample_size")
 def repeats(run):
     """Repeated prompts within the run, and the same prompts or seed as in an earlier run: a prefix cache answers."""
-    title = "Were prompts repeated, so that a prefix cache could answer?"
-    lesson, record = "09_sample_size", run.record
+    record = run.record
     numbers, verdicts, told = {}, [], []
     if record.prompts is not None and len(record.prompts) > 1:
         share = 1 - len(np.unique(record.prompts)) / len(record.prompts)
@@ -207,14 +205,14 @@ def repeats(run):
             "The prompts are not in the file, and no earlier run with the same ones was given. Whether a prefix cache "
             "answered is unknown; give all runs of a series together."
         )
-        return Finding("repeats", title, UNKNOWN, numbers, reason, lesson)
+        return UNKNOWN, numbers, reason
     verdict = worst(*verdicts)
     if verdict == HOLDS:
         reason = f"{told[0]} A prefix cache has nothing to answer with."
     else:
         rest = "A prefix cache may have answered instead of the model: flush it, or change the seed of the prompts."
         reason = f"{told[verdicts.index(verdict)]} {rest}"
-    return Finding("repeats", title, verdict, numbers, reason, lesson)
+    return verdict, numbers, reason
 
 
 def _tokens(record):

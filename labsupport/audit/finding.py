@@ -1,7 +1,7 @@
 """What an audit says: findings, each with a verdict, numbers, a reason and the lesson that explains it."""
 
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, wraps
 
 import numpy as np
 
@@ -58,6 +58,20 @@ class Finding:
             name: value.item() if hasattr(value, "item") else value for name, value in self.numbers.items()
         }
         object.__setattr__(self, "numbers", plain)
+
+
+def check(title, lesson):
+    """Makes a check of a function of a `Run` that returns verdict, numbers, reason, and another lesson where that fits."""
+
+    def of(function):
+        @wraps(function)
+        def judged(run) -> Finding:
+            verdict, numbers, reason, *elsewhere = function(run)
+            return Finding(function.__name__, title, verdict, numbers, reason, *(elsewhere or [lesson]))
+
+        return judged
+
+    return of
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,22 +2,22 @@
 
 import numpy as np
 
-from labsupport.audit.finding import BROKEN, DOUBTFUL, HOLDS, UNKNOWN, Finding, graded, label, worst
+from labsupport.audit.finding import BROKEN, DOUBTFUL, HOLDS, UNKNOWN, check, graded, label, worst
 from labsupport.queueing.intervals import quantile
 from labsupport.queueing.slo import attainment, meets
 
 
+@check("Are failed and cut-off requests counted as misses?", "06_goodput")
 def failures(run):
     """Failures and cut-offs counted as infinite: which percentiles are left?"""
-    title = "Are failed and cut-off requests counted as misses?"
-    log, claims, lesson = run.log, run.claims, "06_goodput"
+    log, claims = run.log, run.claims
     known = log is not None or (run.record.summary is not None and run.record.summary.ok is not None)
     if not known and claims.failed is None:
         reason = (
             "The file does not say how many requests failed. Percentiles of the survivors look better than they are; "
             "ask the tool for the failures."
         )
-        return Finding("failures", title, UNKNOWN, {}, reason, lesson)
+        return UNKNOWN, {}, reason
     if log is not None:
         ok, held = run.ok, len(log)
     elif known:
@@ -35,7 +35,7 @@ def failures(run):
             "The number of requests is not in the file, so failures have no share. Percentiles of the survivors look "
             "better than they are; ask the tool for both."
         )
-        return Finding("failures", title, UNKNOWN, {"failed or cut off": failed}, reason, lesson)
+        return UNKNOWN, {"failed or cut off": failed}, reason
     total = held + missing
     share = (failed + missing) / total if total else 0.0
     quantity, p = run.top
@@ -81,7 +81,7 @@ def failures(run):
             f"{100 * piled:.2g}% of the answers end at the same longest time, as a time-out makes them. Their true times "
             "are longer, and they should count as failed."
         )
-    return Finding("failures", title, verdict, numbers, reason, lesson)
+    return verdict, numbers, reason
 
 
 def _pile(response):
@@ -93,10 +93,10 @@ def _pile(response):
     return float(near.mean()) if near.sum() >= 5 else 0.0
 
 
+@check("What are goodput and attainment, by each tool's definition?", "06_goodput")
 def goodput(run):
     """Goodput and attainment under the definitions of different tools, side by side."""
-    title = "What are goodput and attainment, by each tool's definition?"
-    log, claims, slo, lesson = run.log, run.claims, run.slo, "06_goodput"
+    log, claims, slo = run.log, run.claims, run.slo
     if claims.goodput is not None and claims.rate:
         numbers = {"goodput that is claimed (1/s)": claims.goodput}
         numbers["claimed goodput over throughput (attainment of the survivors)"] = (
@@ -115,7 +115,7 @@ def goodput(run):
             "No SLO is given, or the file has no records to judge it by. Attainment cannot be counted; name the limits "
             "(--slo ttft=0.5)."
         )
-        return Finding("goodput", title, UNKNOWN, numbers, reason, lesson)
+        return UNKNOWN, numbers, reason
     kept = meets(log, usable)
     end = np.isfinite(log.finish)
     seconds = claims.duration_s or float(
@@ -157,7 +157,7 @@ def goodput(run):
                 f"{told:.4g} is claimed, but {share:.4g} of the requests that were sent kept the promise; {how}. Quote "
                 "the share of all that were sent."
             )
-            return Finding("goodput", title, verdict, numbers, reason, lesson)
+            return verdict, numbers, reason
     verdict = graded(spread, 0.02, np.inf)
     if verdict == HOLDS:
         reason = f"All definitions give about {share:.4g}. Name the limits with the one that is quoted."
@@ -166,13 +166,13 @@ def goodput(run):
             f"The definitions differ: from {min(shares.values()):.4g} to {max(shares.values()):.4g}. All are right; they "
             "start the clock at different moments or leave out different requests, so name the one that is quoted."
         )
-    return Finding("goodput", title, verdict, numbers, reason, lesson)
+    return verdict, numbers, reason
 
 
+@check("Is TPOT a mean over requests, and the gap (ITL) one over tokens?", "06_goodput")
 def tpot_itl(run):
     """TPOT of requests against the gaps between tokens."""
-    title = "Is TPOT a mean over requests, and the gap (ITL) one over tokens?"
-    log, claims, lesson = run.log, run.claims, "06_goodput"
+    log, claims = run.log, run.claims
     numbers, by_request, by_token = {}, None, None
     if log is not None and log.first_token is not None and log.output_tokens is not None:
         each = log.tpot
@@ -192,7 +192,7 @@ def tpot_itl(run):
             "Token counts and moments, or both means, are not in the file. TPOT and ITL cannot be compared; say which "
             "of the two is quoted."
         )
-        return Finding("tpot_itl", title, UNKNOWN, numbers, reason, lesson)
+        return UNKNOWN, numbers, reason
     if by_request is not None and tpot is not None and abs(tpot / max(by_request, 1e-300) - 1) > 0.03:
         like = abs(tpot / max(by_token, 1e-300) - 1) < 0.03
         verdict = BROKEN if like or abs(tpot / max(by_request, 1e-300) - 1) > 0.1 else DOUBTFUL
@@ -201,13 +201,13 @@ def tpot_itl(run):
             f"The TPOT that is claimed, {1e3 * tpot:.4g} ms, is {which}. The mean over requests is "
             f"{1e3 * by_request:.4g} ms, and that is what a promise to each request means."
         )
-        return Finding("tpot_itl", title, verdict, numbers, reason, lesson)
+        return verdict, numbers, reason
     if by_token is not None and itl is not None and itl > 1.2 * by_token:
         reason = (
             f"The gaps that are claimed are {itl / by_token:.3g} times the time per token: a chunk of the stream holds "
             "several tokens. ITL then measures chunks; compare TPOT instead."
         )
-        return Finding("tpot_itl", title, DOUBTFUL, numbers, reason, lesson)
+        return DOUBTFUL, numbers, reason
     a, b = (by_request, by_token) if tpot is None or itl is None else (tpot, itl)
     ratio = a / b if b > 0 else 1.0
     numbers["over requests / over tokens"] = ratio
@@ -218,4 +218,4 @@ def tpot_itl(run):
         )
     else:
         reason = f"{1e3 * a:.4g} ms over requests and {1e3 * b:.4g} ms over tokens are close. Quote either by its name."
-    return Finding("tpot_itl", title, HOLDS, numbers, reason, lesson)
+    return HOLDS, numbers, reason

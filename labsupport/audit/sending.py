@@ -2,18 +2,18 @@
 
 import numpy as np
 
-from labsupport.audit.finding import BROKEN, DOUBTFUL, HOLDS, UNKNOWN, Finding, graded, worst
+from labsupport.audit.finding import BROKEN, DOUBTFUL, HOLDS, UNKNOWN, check, graded, worst
 from labsupport.queueing.series import index_of_dispersion, scv
 
 LATE_S, LATE_SHARE = 0.001, 0.1  # lateness below these matters to nobody: absolute, and of the P99
 
 
+@check("Was the offered rate really offered, and was it served?", "07_open_closed")
 def offered(run):
     """Offered against sent rate, and achieved rate net of the drain at the end."""
-    title = "Was the offered rate really offered, and was it served?"
     claims, arrival = run.claims, run.arrival
     if arrival is None or len(arrival) < 30 or arrival[-1] <= arrival[0]:
-        return _offered_by_claims(title, run)
+        return _offered_by_claims(run)
     n, span = len(arrival), float(arrival[-1] - arrival[0])
     sent = (n - 1) / span
     numbers = {"sent rate (1/s)": sent}
@@ -31,7 +31,7 @@ def offered(run):
             "What rate was asked for is not in the file. The sent rate is what the system was offered, by whoever "
             "decided when to send."
         )
-        return Finding("offered", title, UNKNOWN, numbers, reason, "07_open_closed")
+        return UNKNOWN, numbers, reason
     numbers["asked rate (1/s)"] = asked
     # The rate of n gaps is itself uncertain; its relative variance is SCV / n, more where arrivals cluster.
     spread = claims.scv
@@ -54,17 +54,17 @@ def offered(run):
         )
     else:
         reason = f"{sent:.4g}/s were sent, more than the {asked:.4g}/s asked for. The results belong to the higher rate."
-    return Finding("offered", title, verdict, numbers, reason, "07_open_closed")
+    return verdict, numbers, reason
 
 
-def _offered_by_claims(title, run):
+def _offered_by_claims(run):
     claims, n = run.claims, run.sent
     if claims.offered_rate is None or not claims.rate or not n:
         reason = (
             "Offered rate, achieved rate and number of requests are not all known. Nothing can be compared; note the "
             "rate that was asked for with the result."
         )
-        return Finding("offered", title, UNKNOWN, {}, reason, "07_open_closed")
+        return UNKNOWN, {}, reason
     span, total = n / claims.offered_rate, n / claims.rate
     drain = total - span
     numbers = {"offered (1/s)": claims.offered_rate, "achieved (1/s)": claims.rate, "sending (s)": span}
@@ -75,19 +75,19 @@ def _offered_by_claims(title, run):
             f"{n} requests at {claims.offered_rate:.4g}/s take {span:.4g} s to send, and {drain:.3g} s of drain make "
             f"{claims.rate:.4g}/s of it. The last answers explain the difference: it is no overload."
         )
-        return Finding("offered", title, HOLDS, numbers, reason, "06_goodput")
+        return HOLDS, numbers, reason, "06_goodput"
     numbers |= {"wait of the last request, were it overload (s)": drain, "mean wait then (s)": drain / 2}
     verdict = BROKEN if drain > 0.5 * total else DOUBTFUL
     reason = (
         f"Sending took {span:.4g} s, but the last answer came {drain:.4g} s later: the system completes less than is "
         "offered. A latency of such a run measures how long it lasted, not the system."
     )
-    return Finding("offered", title, verdict, numbers, reason, "06_goodput")
+    return verdict, numbers, reason, "06_goodput"
 
 
+@check("Who decides when the next request is sent (open, closed, capped)?", "07_open_closed")
 def loop(run):
     """Open, closed or capped: does the system decide when the next request is sent?"""
-    title = "Who decides when the next request is sent (open, closed, capped)?"
     log, claims = run.log, run.claims
     numbers, verdicts, told = {}, [], []
     if claims.dropped:
@@ -145,7 +145,7 @@ def loop(run):
             "Neither the schedule nor the moments of sending are in the file. Whether requests waited in the client "
             "is unknown; use a tool that records the intended moment."
         )
-        return Finding("loop", title, UNKNOWN, numbers, reason, "07_open_closed")
+        return UNKNOWN, numbers, reason
     verdict = worst(*verdicts)
     rest = (
         "The load did not wait for the system, so slow moments are seen in full."
@@ -153,7 +153,7 @@ def loop(run):
         else "Waiting before the send is not in the latencies: users who come at their own time wait longer than they say."
     )
     told = told[verdicts.index(verdict)]
-    return Finding("loop", title, verdict, numbers, f"{told} {rest}", "07_open_closed")
+    return verdict, numbers, f"{told} {rest}"
 
 
 def _who_sends(log):
@@ -216,9 +216,9 @@ def _sends_when_busy(log):
     return float(ratio)
 
 
+@check("Is the arrival pattern the one that is claimed?", "04_bursts_pooling_fanout")
 def arrivals(run):
     """Variability of the arrivals: SCV, index of dispersion, ticks and repeated gaps, against what was asked for."""
-    title = "Is the arrival pattern the one that is claimed?"
     arrival, claims = run.arrival, run.claims
     if arrival is None or len(arrival) < 100 or arrival[-1] <= arrival[0]:
         known = 0 if arrival is None else len(arrival)
@@ -233,7 +233,7 @@ def arrivals(run):
             f"{known} moments of arrival are known, and 100 are needed. A pattern cannot be told from fewer; a "
             "burstiness parameter means different things in different tools."
         )
-        return Finding("arrivals", title, UNKNOWN, numbers, reason, "04_bursts_pooling_fanout")
+        return UNKNOWN, numbers, reason
     gaps = np.diff(arrival)
     n, mean = len(gaps), float(gaps.mean())
     found = scv(gaps)
@@ -254,7 +254,6 @@ def arrivals(run):
             "SCV if b is a gamma shape (1/b)": 1 / b,
             "SCV if b is a coefficient of variation (b²)": b * b,
         }
-    lesson = "04_bursts_pooling_fanout"
     # Very bursty gaps may be zero to the last digit, but then others are nearly zero; on ticks none are.
     apart = gaps[gaps > 1e-12].min() > 1e-3 * mean
     if zero > 0.2 or (zero > 0.02 and apart) or (tick and tick > 0.2 * mean):
@@ -264,13 +263,13 @@ def arrivals(run):
             f"{f' of {tick:.3g} s' if tick else ''}. What happened within a tick is lost, so neither bursts nor waiting "
             "can be told from these moments."
         )
-        return Finding("arrivals", title, verdict, numbers, reason, lesson)
+        return verdict, numbers, reason
     if again > 0.1 and not tick and found > 0.01:
         reason = (
             f"{100 * again:.0f}% of the gaps follow one another as earlier ones did, to the nanosecond. A recorded piece "
             "of traffic was probably played several times, so there is less evidence than there are requests."
         )
-        return Finding("arrivals", title, BROKEN, numbers, reason, lesson)
+        return BROKEN, numbers, reason
     expected = 1.0 if claims.scv is None else claims.scv
     numbers["SCV that is claimed" if claims.scv is not None else "SCV of Poisson arrivals"] = expected
     error = np.sqrt((2 * expected**2 + 2 * expected) / n) + 0.01  # asymptotic, gamma gaps
@@ -307,7 +306,7 @@ def arrivals(run):
             f"The arrivals are not {meant} (SCV {expected:.3g}): {what}. Waiting grows with the variability of the "
             "arrivals, so the result holds for this pattern alone."
         )
-    return Finding("arrivals", title, verdict, numbers, reason, lesson)
+    return verdict, numbers, reason
 
 
 def _ticks(gaps):
