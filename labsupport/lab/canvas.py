@@ -30,12 +30,12 @@ class Canvas:
     """
 
     def __init__(self, picture: Picture, size: tuple[float, float] = style.SIZE):
-        self.width, self.height = (round(inches * style.DPI) for inches in size)
         self.alt = ""
         self._background = None
         with rc_context(style.RC):
             self._figure = Figure(figsize=size, dpi=style.DPI, layout="constrained")
             self._agg = FigureCanvasAgg(self._figure)
+            self.width, self.height = self._agg.get_width_height()  # some versions of matplotlib round, some cut off
             moving, self._move = picture(self._figure)
         self._moving = sorted(moving, key=lambda artist: artist.get_zorder())
         for artist in self._moving:
