@@ -38,13 +38,9 @@ def serve(
 
     stem = course.stem(lesson if lesson is not None else course.stems()[0])
     chosen = lab_server.free_port(ip, port)
-    os.environ["QLAB_WORK"] = str(course.work())  # for the kernels, whose current folder is another
+    os.environ.update(lab_server.environment(course.work()))
     if ip not in ("127.0.0.1", "::1", "localhost"):
         os.environ["QLAB_PROGRESS"] = "off"
-    # As in `lab_server`: this Python, and no threads that make a slider wait.
-    os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
     with tempfile.TemporaryDirectory(prefix="qlab-app-", ignore_cleanup_errors=True) as folder:
         write(Path(folder))
         app = Voila()

@@ -36,11 +36,16 @@ def lab(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("--port", type=int, help="port to listen on (default: first free one from 8888 on)")
     parser.add_argument("--ip", default="127.0.0.1", help="address to listen on (default: this machine only)")
     parser.add_argument("--no-browser", action="store_true", help="print the address and open no browser")
+    parser.add_argument(
+        "--environment", action="store_true", help="start nothing: for a hub, make the copies and print what to set"
+    )
     parser.epilog = "What follows -- goes to JupyterLab: qlab lab 03 -- --ServerApp.terminals_enabled=False"
 
     def run(args: argparse.Namespace) -> None:
         from labsupport import lab_server
 
+        if args.environment:
+            return lab_server.prepare()
         lab_server.serve(
             args.lesson, port=args.port, ip=args.ip, browser=not args.no_browser, options=args.after_dashes
         )
