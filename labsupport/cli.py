@@ -69,6 +69,18 @@ def app(parser: argparse.ArgumentParser) -> Run:
     return run
 
 
+@command("site", "write the lessons as a site to read, which needs no kernel and no network")
+def site(parser: argparse.ArgumentParser) -> Run:
+    parser.add_argument("out", nargs="?", default="site", metavar="OUT", help="folder to write to (default: site)")
+
+    def run(args: argparse.Namespace) -> None:
+        from labsupport.pages import site
+
+        print(f"Open {site.build(args.out, say=print).resolve()} in a browser.")
+
+    return run
+
+
 @command("exercises", "make exercises/ from solutions/")
 def exercises(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("lessons", nargs="*", metavar="LESSON", help="numbers or names (default: all)")

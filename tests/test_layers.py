@@ -34,9 +34,10 @@ MAY_IMPORT = {
     "lab": {"queueing", "course"},
     "grading": {"lab", "course"},
     "copies": {"course"},
-    "pages": {"course"},
+    "pages": {"lab", "course"},
     "lab_server": {"copies", "course"},
     "app": {"lab_server", "course"},
+    "slides": {"lab_server", "course"},
     "sizing": {"queueing", "lab"},
     **{lesson: {"queueing", "records", "loadtest", "audit", "lab", "course", "sizing"} for lesson in LESSONS},
 }

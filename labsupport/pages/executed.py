@@ -8,7 +8,7 @@ import importlib.metadata
 import os
 import platform
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,23 +25,27 @@ SECONDS = 300  # that one cell may take
 
 
 def executed(
-    stems: Iterable[str] | None = None, *, cache: Path | None = None, jobs: int | None = None
+    stems: Iterable[str] | None = None,
+    *,
+    cache: Path | None = None,
+    jobs: int | None = None,
+    say: Callable[[str], object] = lambda line: None,
 ) -> dict[str, NotebookNode]:
     """Notebooks of the lessons `stems` (all without it) with outputs, explorers as frames and no widgets.
 
     A lesson is run only where `cache` (default: `pages` in `course.cache()`) has none of the same sources; `jobs`
-    of them run at once (default: one per core). Neither the learner's folder nor her progress is touched.
-    Raises ValueError, with the lesson and the error, where a cell raises.
+    of them run at once (default: one per core), and `say` gets a line for each one that has been run. Neither the
+    learner's folder nor her progress is touched. Raises ValueError, with the lesson and the error, where a cell raises.
     """
     stems = list(course.stems() if stems is None else stems)
     cache = Path(cache or course.cache() / "pages")
     cache.mkdir(parents=True, exist_ok=True)
     data = _data_files()
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        return dict(zip(stems, pool.map(lambda stem: _kept(stem, cache, data), stems), strict=True))
+        return dict(zip(stems, pool.map(lambda stem: _kept(stem, cache, data, say), stems), strict=True))
 
 
-def _kept(stem: str, cache: Path, data: str) -> NotebookNode:
+def _kept(stem: str, cache: Path, data: str, say: Callable[[str], object]) -> NotebookNode:
     notebook = jupytext.read(course.root() / "notebooks" / f"{stem}.py")
     for n, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{n}"  # else a random one
@@ -60,6 +64,7 @@ def _kept(stem: str, cache: Path, data: str) -> NotebookNode:
             half = file.with_suffix(".part")
             nbformat.write(notebook, half)
             half.replace(file)
+            say(f"{stem} has been run.")
             return notebook
         kept = nbformat.read(file, as_version=4)
     ran = [cell for cell in kept.cells if cell.cell_type == "code"]

@@ -12,7 +12,8 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 def to_html(source: str, link: Callable[[str], str] = str) -> str:
     """HTML of a Markdown text; `link` maps each address to the one that is written.
 
-    Headings get an id made of their words, tables a frame that scrolls. Raises ModuleNotFoundError where latex2mathml is missing.
+    Headings get an id made of their words, tables a frame that scrolls. Raises ModuleNotFoundError where
+    latex2mathml is missing.
     """
     made = MarkdownWithMath(renderer=_Renderer(link)).render(source)
     made = made.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
