@@ -53,6 +53,32 @@ def lab(parser: argparse.ArgumentParser) -> Run:
     return run
 
 
+@command("slides", "show a lesson as slides in JupyterLab, or write slides that need no kernel")
+def slides(parser: argparse.ArgumentParser) -> Run:
+    parser.add_argument("lessons", nargs="*", metavar="LESSON", help="number or name, such as 03 (--static: all)")
+    parser.add_argument("--static", action="store_true", help="start nothing: write HTML that works from disk")
+    parser.add_argument("--out", default="slides", help="folder for --static (default: slides)")
+    parser.add_argument("--port", type=int, help="port to listen on (default: first free one from 8888 on)")
+    parser.add_argument("--ip", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    parser.add_argument("--no-browser", action="store_true", help="print the address and open no browser")
+    parser.epilog = "What follows -- goes to JupyterLab."
+
+    def run(args: argparse.Namespace) -> None:
+        if args.static:
+            from labsupport.pages import slides as static
+
+            return print(f"Open {static.build(args.out, args.lessons or None)} in a browser.")
+        from labsupport import slides
+
+        if len(args.lessons) != 1:
+            raise ValueError(f"name one lesson to show, such as qlab slides 03; {len(args.lessons)} are named")
+        slides.serve(
+            args.lessons[0], port=args.port, ip=args.ip, browser=not args.no_browser, options=args.after_dashes
+        )
+
+    return run
+
+
 @command("app", "show a lesson as an app, without its code")
 def app(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("lesson", nargs="?", help="number or name, such as 03 (default: the first one)")

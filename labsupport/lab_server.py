@@ -12,7 +12,6 @@ import errno
 import os
 import platform
 import secrets
-import shlex
 import socket
 import sys
 import webbrowser
@@ -32,17 +31,19 @@ def serve(
     ip: str = "127.0.0.1",
     browser: bool = True,
     options: list[str] | None = None,
+    work: Path | None = None,
 ) -> None:
     """Run JupyterLab on the learner's copies until it is stopped.
 
     `lesson` is anything `course.stem` understands; without one, JupyterLab opens as it was left, and the
     first time with the first lesson. Without `port` the first free one from 8888 on is taken. `options` go to
-    JupyterLab as they are. Raises ValueError for an unknown lesson and for a port or address that cannot be
-    used, OSError where the work folder cannot be written.
+    JupyterLab as they are; one given twice counts as none. `work` is the folder of the copies (default
+    `course.work()`). Raises ValueError for an unknown lesson and for a port or address that cannot be used,
+    OSError where the work folder cannot be written.
     """
     stem = course.stem(lesson) if lesson is not None else None
     chosen = free_port(ip, port)
-    work = course.work()
+    work = work or course.work()
     try:
         news = copies.make_copies(work)
     except OSError as error:
@@ -56,7 +57,12 @@ def serve(
         stem = next(iter(course.stems()), None)
     page = f"/lab/tree/notebooks/{stem}.ipynb" if stem else "/lab"
 
-    os.environ.update(environment(work))
+    os.environ["QLAB_WORK"] = str(work)  # for the kernels, whose current folder is another
+    others = os.environ.get("JUPYTER_CONFIG_PATH")
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, [str(SETTINGS), others]))
+    os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel is this Python, whatever the user's folders hold
+    # The explorers' matrices are small: on a busy machine BLAS threads make a slider wait up to ten times as long.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     token = os.environ.get("JUPYTER_TOKEN") or secrets.token_hex(24)
     obstacle = why_no_browser() if browser else None
     print(*news, f"Your copies of lessons and exercises are in {work}.", sep="\n")
@@ -95,27 +101,6 @@ def serve(
         print(from_elsewhere(server.port, ip))
     print("Ctrl-C in this terminal stops it; your notebooks stay.", flush=True)
     server.start()
-
-
-def environment(work: Path) -> dict[str, str]:
-    """The variables that JupyterLab and its kernels need for the course."""
-    others = os.environ.get("JUPYTER_CONFIG_PATH")
-    return {
-        "QLAB_WORK": str(work),  # for the kernels, whose current folder is another
-        "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, [str(SETTINGS), others])),
-        "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel is this Python, whatever the user's folders hold
-        # The explorers' matrices are small: on a busy machine BLAS threads make a slider wait up to ten times as long.
-        "OPENBLAS_NUM_THREADS": os.environ.get("OPENBLAS_NUM_THREADS", "1"),
-    }
-
-
-def prepare() -> None:
-    """For a JupyterLab that a hub starts: make the copies, and print what a shell sets before."""
-    work = course.work()
-    for news in copies.make_copies(work):
-        print(news, file=sys.stderr)
-    for name, value in environment(work).items():
-        print(f"export {name}={shlex.quote(value)}")
 
 
 def free_port(ip: str, port: int | None) -> int:

@@ -65,16 +65,18 @@ class Lab:
 
 
 @contextmanager
-def qlab_lab(folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> Iterator[Lab]:
-    """`qlab lab ARGUMENTS` with all of a user's own settings and files under `folder`, until it is left."""
+def qlab_lab(
+    folder: Path, *arguments: str, environment: dict[str, str] | None = None, command: str = "lab"
+) -> Iterator[Lab]:
+    """`qlab COMMAND ARGUMENTS` with all of a user's own settings and files under `folder`, until it is left."""
     work, printed = folder / "work", folder / "printed.txt"
     jupyter = {name: str(folder / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")}
     jupyter["JUPYTER_RUNTIME_DIR"] = str(folder / "run")
-    command = [sys.executable, "-m", "labsupport.cli", "lab", "--no-browser", "--port=0", *arguments]
+    called = [sys.executable, "-m", "labsupport.cli", command, "--no-browser", "--port=0", *arguments]
     folder.mkdir(parents=True, exist_ok=True)
     with printed.open("w") as out:
         server = subprocess.Popen(
-            [*command, "--", "--LabApp.expose_app_in_browser=True"],
+            [*called, "--", "--LabApp.expose_app_in_browser=True"],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

@@ -1,0 +1,21 @@
+// How a deck behaves: all steps in one row, pictures that give way, arrows that stay with the slides.
+const deck = document.querySelector('.reveal');
+
+/** Make the pictures of a slide that is too high smaller, to three quarters at most. */
+function fit() {
+  const slide = Reveal.getCurrentSlide();
+  deck.style.removeProperty('--picture');
+  const over = slide.scrollHeight - slide.clientHeight;
+  const picture = Math.max(0, ...[...slide.querySelectorAll('.output img')].map(image => image.offsetHeight));
+  if (over > 0 && picture) deck.style.setProperty('--picture', Math.max(3 / 4, 1 - over / picture));
+}
+
+Reveal.on('ready', fit);
+Reveal.on('slidechanged', fit);
+Reveal.initialize({
+  width: 1024, height: 768, margin: 0, minScale: .2, maxScale: 4, center: false, navigationMode: 'linear', hash: true,
+  slideNumber: 'c/t', transition: 'none', backgroundTransition: 'none', plugins: [RevealNotes],
+});
+
+// A slider reached with Tab takes the arrows; one moved with the mouse leaves them to the slides.
+addEventListener('pointerup', ({ target }) => target.matches?.('input[type=range]') && target.blur());
