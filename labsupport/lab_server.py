@@ -68,6 +68,7 @@ def serve(
     print(*news, f"Your copies of lessons and exercises are in {work}.", sep="\n")
     print("JupyterLab is starting.", flush=True)
 
+    import zmq
     from jupyterlab.labapp import LabApp
 
     server = LabApp.initialize_server(
@@ -83,6 +84,8 @@ def serve(
             f"--IdentityProvider.token={token}",
             f"--LabApp.default_url={page}",
             f"--LabApp.workspaces_dir={layouts}",
+            # Without it each kernel prints that it talks to the server in plain text.
+            f"--KernelManager.transport_encryption={'auto' if zmq.has('curve') else 'disabled'}",
             "--Application.log_level=ERROR",
             *(options or []),
         ]
