@@ -135,14 +135,15 @@ def _curve_picture(figure):
         short.set_text(f"runs this short give a biased {point.statistic}" if point.biased else "")
         span = f"{point.runs.min():.3g} to {point.runs.max():.3g}"
         head = f"{point.statistic.capitalize()} of the {name} at ρ = {u:g}"
+        times = f"{point.exact:.3g} mean service time{'' if f'{point.exact:.3g}' == '1' else 's'}"
         title.set_text(
-            f"{head}: {point.exact:.3g} mean service times by the formula\n"
+            f"{head}: {times} by the formula\n"
             f"{_RUNS} runs of {point.requests:,} requests: {e.brief}, single runs {span}"
         )
         bias = " The runs are too short for this quantile: their mean is biased." if point.biased else ""
         return (
             f"The {point.statistic} of the waiting time and of the response time against utilisation, both rising without "
-            f"bound towards 1. At utilisation {u:g} the {name} is {point.exact:.3g} mean service times by the formula. "
+            f"bound towards 1. At utilisation {u:g} the {name} is {times} by the formula. "
             f"{_RUNS} simulated runs of {point.requests:,} requests give {span}; their mean with its 95% interval is "
             f"{e.brief}.{bias}"
         )
@@ -159,7 +160,7 @@ def curve(**setting) -> Explorer:
         slider("requests", "requests per run", "", 1000, 400_000, 20_000, per_decade=10),
     ]
     return Explorer(
-        "hockey_stick.curve", controls, _point, _curve_picture, sample=True, size=(9, 4.8), setting=setting
+        "hockey_stick.curve", controls, _point, _curve_picture, sample=True, size=(9, 4.6), setting=setting
     )
 
 
@@ -190,14 +191,33 @@ def allowed(target_s, service_s, load, statistic, quantity="response") -> Allowe
     """The utilisation at which M/M/1 servers keep a promise, and how many of them `load` requests/s need.
 
     Each server has its own queue and gets its share of the requests at random, so each is M/M/1.
+
+    target_s : longest time allowed, s; service_s : mean service time, s; load : requests/s for all servers together.
+    statistic : what must stay within the target, "mean" or a percentile such as "P99"; quantity : of the "response"
+    or of the "wait". ValueError in one sentence where a number is not positive or a word is unknown.
     """
-    p, work = STATISTICS[statistic], load * service_s
+    for name, value, unit in (("target_s", target_s, "seconds"), ("service_s", service_s, "seconds"),
+                              ("load", load, "requests per second")):  # fmt: skip
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name}={value!r} is not a positive finite number; give {unit} above 0.")
+    p, work = _share(statistic), load * service_s
     idle = 0.0 if quantity == "wait" else service_s * (1 if p is None else -math.log1p(-p))
     if target_s <= idle:
         return Allowed(statistic, idle, None, None, None)
     rate = theory.largest_rate(theory.MM1(0.5 / service_s, service_s), target_s, quantity, p)
     servers = math.ceil(load / rate * (1 - 1e-9))  # a whole number of servers is not rounded up
     return Allowed(statistic, idle, rate, rate * service_s, max(servers, math.floor(work) + 1))
+
+
+def _share(statistic: str) -> float | None:
+    """0.99 for "P99", None for "mean"."""
+    try:
+        p = None if statistic == "mean" else float(statistic.removeprefix("P")) / 100
+    except (AttributeError, ValueError):
+        p = math.nan
+    if p is not None and not 0 < p < 1:
+        raise ValueError(f'statistic={statistic!r} is unknown; give "mean" or a percentile such as "P99".')
+    return p
 
 
 _PROMISED = {"mean": style.GREEN, "P95": style.BLUE, "P99": style.VERMILLION}
@@ -256,7 +276,8 @@ def _promise_picture(figure):
     steps = [a * 10.0**k for k in range(-3, 4) for a in (1, 2, 5)]
 
     def move(promise: _Promise) -> str:
-        top = next(step for step in steps if step >= 1.9 * promise.target)
+        idle = max(row.idle_s for row in promise.rows)  # where the highest curve begins
+        top = next(step for step in steps if step >= max(1.9 * promise.target, 1.15 * idle))
         if left.get_ylim() != (0, top):
             left.set_ylim(0, top)
         target.set_ydata([promise.target] * 2)
@@ -276,18 +297,19 @@ def _promise_picture(figure):
             points[s].set_data(x[:1], y[1:])
             beside = dict(x=u - 0.015, ha="right") if u > 0.15 else dict(x=u + 0.02, ha="left")
             level, before = (level + 1 if x and u - before < 0.16 else 0), u  # names that would touch
-            names[s].set(text=s if x else "", y=promise.target + (0.02 + 0.09 * level) * top, **beside)
+            height = promise.target + (0.02 + 0.09 * level) * top if x else row.idle_s + 0.03 * top
+            names[s].set(text=s, y=height, **beside)
             bars[s].set_width(100 * u)
             texts[s].set_text(need)
         what = NAMES[promise.quantity]
         head.set_text(
             f"{what.capitalize()}, mean service {promise.service:g} s\ndashed: the promise, {promise.target:g} s"
         )
-        work = f"{promise.load:,g} requests/s: work for {_many(promise.work, 'server')}"
+        work = f"{promise.load:,g}/s: work for {_many(promise.work, 'server')}"
         cost.set_text(f"{work}\nand to keep the promise:")
         return (
             f"Mean, P95 and P99 of the {what} against utilisation for a mean service of {promise.service:g} s, and what a "
-            f"promise of {promise.target:g} s allows. {work}. Allowed utilisation, servers and server-hours a day: "
+            f"promise of {promise.target:g} s allows. Requests at {work}. Allowed utilisation, servers, server-hours a day: "
             f"{'; '.join(said)}."
         )
 
@@ -491,13 +513,14 @@ def bill(target_s=2.0, service_s=0.2, load=120.0) -> Table:
     """What a promise on the response time costs: GPUs and GPU-hours for the mean, P95 and P99."""
     p = _promise("response", target_s, service_s, load)
     rows = [("none: always busy", "100%", p.work, f"{24 * p.work:,}", "")]
-    kept = [(row.statistic, row.servers) for row in p.rows if row.servers]
-    if p["P99"].servers:
-        kept.append(("P99, one shared queue", theory.smallest_servers(load, service_s, target_s, p=0.99)))
-    for name, gpus in kept:
-        rows.append(
-            (name, f"{load * service_s / gpus:.0%}", gpus, f"{24 * gpus:,}", f"+{gpus / p.work - 1:.0%}")
-        )
+    needed = [(row.statistic, row.servers) for row in p.rows]
+    shared = theory.smallest_servers(load, service_s, target_s, p=0.99) if p["P99"].servers else None
+    for name, gpus in [*needed, ("P99, one shared queue", shared)]:
+        if gpus is None:  # more GPUs do not help
+            rows.append((name, "not kept by an idle GPU", "–", "–", "–"))
+            continue
+        extra = f"+{gpus / p.work - 1:.0%}"
+        rows.append((name, f"{load * service_s / gpus:.0%}", gpus, f"{24 * gpus:,}", extra))
     return Table(
         (f"promise: ≤ {target_s:g} s", "utilisation", "GPUs", "GPU-hours/day", "extra"),
         tuple(rows),

@@ -11,7 +11,7 @@
 #
 # **Why does nobody run a server at 100%?**
 #
-# *Before:* 01 Little's law. *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# *Before:* 01 Little's law. *Time:* 45 minutes. *Words:* [glossary](glossary.md), English and Chinese.
 # After this lesson you can
 #
 # - **read** a latency curve: waiting or response time, mean or percentile, at which utilisation;
@@ -175,12 +175,15 @@ hockey_stick.bill(target_s=2.0, service_s=0.2, load=120)
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # 45 GPUs for work that fills 24: the promise costs 504 GPU-hours a day. Who plans with the mean buys 27, and the P99
 # users see is then 8.3 s. In the last row all GPUs take from one queue: 25 are enough. Why, says lesson 04.
+#
+# Your own numbers: change the line above, or ask `hockey_stick.allowed(2.0, 0.2, 120, "P99")` for `.utilisation` and `.servers`.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### A real trace
 #
 # The prompts of an hour of Azure's conversation service, 5.53 per second (Patel et al., 2024), at one prefill server. Their
 # lengths vary about as much as exponential ones. We vary the speed of the server, and with it the average utilisation.
+# (Where the file is not here, a labelled stand-in is shown; the numbers in the text are those of the real hour.)
 
 # %% slideshow={"slide_type": "fragment"}
 conversation = hockey_stick.conversation()

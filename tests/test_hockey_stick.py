@@ -190,7 +190,23 @@ def test_promise_that_an_idle_server_breaks_is_said():
     e = hockey_stick.promise(target=0.5, service=0.2)
     assert e.result["P99"].rate is None and e.result["P99"].idle_s == pytest.approx(0.2 * math.log(100))
     assert "P99: not kept even by an idle server, which takes 0.921 s" in e.alt
-    assert len(hockey_stick.bill(target_s=0.5).rows) == 2  # the work alone and the mean
+    rows = hockey_stick.bill(target_s=0.5).rows
+    assert [type(row[2]) for row in rows] == [int, int, str, str, str]  # the work alone and the mean can be bought
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [(-1, 0.2, 5, "P99"), (1, 0, 5, "P99"), (1, 0.2, math.inf, "P99"), (1, 0.2, 5, "P100"), (1, 0.2, 5, "p99"),
+     (1, 0.2, 5, 0.99), (1, 0.2, 5, "mean", "reponse")],
+)  # fmt: skip
+def test_allowed_says_what_it_was_given(asked):
+    with pytest.raises(ValueError, match="="):
+        hockey_stick.allowed(*asked)
+
+
+def test_allowed_takes_any_percentile():
+    queue = theory.MM1(hockey_stick.allowed(3, 0.35, 7.5, "P99.9").rate, 0.35)
+    assert queue.response_quantile(0.999) == pytest.approx(3, rel=1e-9)
 
 
 def test_bill_ends_with_the_shared_queue():
