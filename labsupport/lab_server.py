@@ -12,6 +12,7 @@ import errno
 import os
 import platform
 import secrets
+import shlex
 import socket
 import sys
 import webbrowser
@@ -57,12 +58,7 @@ def serve(
         stem = next(iter(course.stems()), None)
     page = f"/lab/tree/notebooks/{stem}.ipynb" if stem else "/lab"
 
-    os.environ["QLAB_WORK"] = str(work)  # for the kernels, whose current folder is another
-    others = os.environ.get("JUPYTER_CONFIG_PATH")
-    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, [str(SETTINGS), others]))
-    os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel is this Python, whatever the user's folders hold
-    # The explorers' matrices are small: on a busy machine BLAS threads make a slider wait up to ten times as long.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.update(environment(work))
     token = os.environ.get("JUPYTER_TOKEN") or secrets.token_hex(24)
     obstacle = why_no_browser() if browser else None
     print(*news, f"Your copies of lessons and exercises are in {work}.", sep="\n")
@@ -104,6 +100,27 @@ def serve(
         print(from_elsewhere(server.port, ip))
     print("Ctrl-C in this terminal stops it; your notebooks stay.", flush=True)
     server.start()
+
+
+def environment(work: Path) -> dict[str, str]:
+    """The variables that JupyterLab and its kernels need for the course."""
+    others = os.environ.get("JUPYTER_CONFIG_PATH")
+    return {
+        "QLAB_WORK": str(work),  # for the kernels, whose current folder is another
+        "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, [str(SETTINGS), others])),
+        "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel is this Python, whatever the user's folders hold
+        # The explorers' matrices are small: on a busy machine BLAS threads make a slider wait up to ten times as long.
+        "OPENBLAS_NUM_THREADS": os.environ.get("OPENBLAS_NUM_THREADS", "1"),
+    }
+
+
+def prepare() -> None:
+    """For a JupyterLab that a hub starts: make the copies, and print what a shell sets before."""
+    work = course.work()
+    for news in copies.make_copies(work):
+        print(news, file=sys.stderr)
+    for name, value in environment(work).items():
+        print(f"export {name}={shlex.quote(value)}")
 
 
 def free_port(ip: str, port: int | None) -> int:
