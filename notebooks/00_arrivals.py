@@ -11,7 +11,7 @@
 #
 # **The average is 10 requests a second. What does one second look like?**
 #
-# *Before:* nothing. *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# *Before:* nothing. *Time:* 45 minutes. *Words:* [glossary](glossary.md), English and Chinese.
 # After this lesson you can
 #
 # - **say** how far the number of requests in a window strays from its mean;

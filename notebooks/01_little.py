@@ -11,7 +11,7 @@
 #
 # **How many requests are inside, and how much memory is that?**
 #
-# *Before:* nothing. *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# *Before:* nothing. *Time:* 45 minutes. *Words:* [glossary](glossary.md), English and Chinese.
 # After this lesson you can
 #
 # - **convert** between arrival rate, time in system and requests inside, for any system;

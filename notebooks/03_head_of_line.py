@@ -11,7 +11,7 @@
 #
 # **Why is P99 25 seconds at 36% utilisation?**
 #
-# *Before:* lesson 02. *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# *Before:* lesson 02. *Time:* 45 minutes. *Words:* [glossary](glossary.md), English and Chinese.
 # After this lesson you can
 #
 # - **predict** the mean wait from the utilisation and the variance of the service times (Pollaczek–Khinchin);
@@ -207,13 +207,14 @@ head_of_line.remedies()
 # - A limit of 1,000 tokens cuts 4% of the answers short, and P99 falls from 25 to 7 s. No hardware is bought.
 # - Other ways to less variance: a server of their own for long jobs, or a prefill cut into chunks.
 #
-# Put in your own numbers: `head_of_line.one_at_a_time(arrival_rate=0.2, sigma=0.9)` has `.mean_wait`, `.wait_quantile(0.99)`
-# and `.utilisation`.
+# Your own numbers: `head_of_line.remedies(arrival_rate=0.2, median_tokens=150, sigma=1.0, ms_per_token=8)` makes the table for
+# them, and `head_of_line.one_at_a_time(...)` has `.mean_wait`, `.wait_quantile(0.99)` and `.utilisation`.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Real lengths
 #
-# Answer lengths of two Azure services (Patel et al., 2024). We *assume* 6 ms per token and one answer at a time.
+# Answer lengths of two Azure services (Patel et al., 2024). We *assume* 6 ms per token and one answer at a time. (Where the
+# files are not here, labelled stand-ins are shown; the numbers in the text are those of the real services.)
 
 # %% slideshow={"slide_type": "fragment"}
 head_of_line.real_lengths()

@@ -13,7 +13,7 @@
 #
 # Waiting is idle capacity at the wrong time or in the wrong place.
 #
-# *Before:* lessons 02 and 03. *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# *Before:* lessons 02 and 03. *Time:* 45 minutes. *Words:* [glossary](glossary.md), English and Chinese.
 # After this lesson you can
 #
 # - **compute** how many servers a promise about the waiting time needs, and what one shared queue saves;

@@ -11,7 +11,7 @@
 #
 # **How does one read a latency–throughput curve?**
 #
-# *Before:* [01 Little's law](01_little.ipynb), [02 The hockey stick](02_hockey_stick.ipynb). *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# *Before:* [01 Little's law](01_little.ipynb), [02 The hockey stick](02_hockey_stick.ipynb). *Time:* 45 minutes. *Words:* [glossary](glossary.md), English and Chinese.
 # After this lesson you can
 #
 # - **compute** what a batch size carries, and choose the batch size for a rate and a latency target;

@@ -11,7 +11,7 @@
 #
 # **The throughput went up. Is the service better?**
 #
-# *Before:* [05 Batches and the latency–throughput curve](05_batching.ipynb). *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# *Before:* [05 Batches and the latency–throughput curve](05_batching.ipynb). *Time:* 45 minutes. *Words:* [glossary](glossary.md), English and Chinese.
 # After this lesson you can
 #
 # - **compute** SLO attainment and goodput from a log, with failures as misses;

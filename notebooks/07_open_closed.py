@@ -11,7 +11,7 @@
 #
 # **Who decides when the next request is sent?**
 #
-# *Before:* lessons [01](01_little.ipynb) and [02](02_hockey_stick.ipynb). *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# *Before:* lessons [01](01_little.ipynb) and [02](02_hockey_stick.ipynb). *Time:* 45 minutes. *Words:* [glossary](glossary.md), English and Chinese.
 # After this lesson you can
 #
 # - **tell** from a tool's options whether it offers a load or only keeps a number of users busy;

@@ -11,7 +11,7 @@
 #
 # **The tool says P99 is 5 ms. Why do users wait a second?**
 #
-# *Before:* lesson [07](07_open_closed.ipynb). *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# *Before:* lesson [07](07_open_closed.ipynb). *Time:* 45 minutes. *Words:* [glossary](glossary.md), English and Chinese.
 # After this lesson you can
 #
 # - **explain** how a tool that waits for answers leaves out the worst of what it should measure;

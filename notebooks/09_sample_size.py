@@ -13,7 +13,7 @@
 #
 # A number is known as well as independent repetitions of the whole test agree on it, and no better.
 #
-# *Before:* lesson 02. *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# *Before:* lesson 02. *Time:* 45 minutes. *Words:* [glossary](glossary.md), English and Chinese.
 # After this lesson you can
 #
 # - **choose** how many requests a percentile needs, and say when no interval for it exists;

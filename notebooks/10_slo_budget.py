@@ -11,7 +11,7 @@
 #
 # **How do we keep the promise when the load exceeds us?**
 #
-# *Before:* [06 SLO attainment and goodput](06_goodput.ipynb). *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# *Before:* [06 SLO attainment and goodput](06_goodput.ipynb). *Time:* 45 minutes. *Words:* [glossary](glossary.md), English and Chinese.
 # After this lesson you can
 #
 # - **split** a promise on P99 into a budget for each stage that adds up;

@@ -11,7 +11,7 @@
 #
 # **Can this benchmark be believed?**
 #
-# *Before:* lessons [01](01_little.ipynb) to [10](10_slo_budget.ipynb); each check leads back to one of them. *Time:* 45 minutes. *Words:* [glossary, 术语表](glossary.md).
+# *Before:* lessons [01](01_little.ipynb) to [10](10_slo_budget.ipynb); each check leads back to one of them. *Time:* 45 minutes. *Words:* [glossary](glossary.md), English and Chinese.
 # After this lesson you can
 #
 # - **load** the result file of a real tool and say what may be concluded from it;
