@@ -110,7 +110,7 @@ def _checks_picture(figure):
     head = ax.text(0.015, 0.965, "", fontsize=13, va="center", weight="bold")
     title, said, told = (
         ax.text(0.42, y, "", fontsize=size, va="top", linespacing=1.25)
-        for y, size in ((0.91, 13), (0.78, 12), (0.47, 11.5))
+        for y, size in ((0.91, 13), (0.78, 12), (0.53, 11.5))
     )
     title.set_weight("bold")
 
@@ -126,7 +126,7 @@ def _checks_picture(figure):
         title.set_text(style.sentence(found.title, 46))
         said.set(text=style.sentence(f"{found.verdict}: {found.reason}", 58), color=_COLOUR[found.verdict])
         numbers = [f"{name}: {number(value)}" for name, value in found.numbers.items()]
-        told.set_text("\n".join(style.sentence(line, 62) for line in numbers))
+        told.set_text("\n".join(style.sentence(line, 60).replace("\n", "\n    ") for line in numbers))
         listed = "; ".join(f"{NAMES[f.check]} {f.verdict}" for f in c.audit)
         return (
             f"Audit of a file ({c.file}) with {len(c.audit.record.log):,} requests. {listed}. Selected: {found.title} "

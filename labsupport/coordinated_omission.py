@@ -439,6 +439,7 @@ class Live:
     problems: tuple[str, ...] = ()
     seconds: float = 0.0
     lateness_p99: float = math.nan
+    stalls: int = 3  # that had begun when the run ended
 
     @property
     def said(self) -> str:
@@ -470,7 +471,7 @@ def live(seconds=9, progress=True) -> Live:
             f"seconds = {seconds!r} must be a whole number from 4 on, so that three stalls of 1 s fit."
         )
     try:
-        from .loadtest.server_process import need_packages
+        from .loadtest.server_process import TOO_EARLY, need_packages
 
         need_packages()
     except ImportError as error:
@@ -478,22 +479,33 @@ def live(seconds=9, progress=True) -> Live:
     from .loadtest import ClosedLoop, Hey, OpenLoop, Wrk, run, serving
 
     intended = np.sort(np.random.default_rng(8).uniform(0, seconds, int(100 * seconds)))
-    problems, heard = [], io.StringIO()
-    with serving(LIVE_SERVICE_S, concurrency=4, stalls=Stalls(1.0, seconds / 3)) as url:
-        loads = [OpenLoop(url, intended), ClosedLoop(url, 1, seconds)]
-        for make in (Hey, Wrk):
-            try:
-                loads.append(make(url, seconds))
-            except FileNotFoundError as error:
-                problems.append(f"{error}.")
-        with redirect_stderr(heard):  # what it says there stands in `problems` too
-            users_log, tool_log, *reports = run(*loads, progress=progress)
-    problems += [p for log in (users_log, tool_log, *reports) for p in log.problems]
+    problems, heard, logs = [], io.StringIO(), None
+    try:
+        with serving(LIVE_SERVICE_S, concurrency=4, stalls=Stalls(1.0, seconds / 3)) as url:
+            loads = [OpenLoop(url, intended), ClosedLoop(url, 1, seconds)]
+            for make in (Hey, Wrk):
+                try:
+                    loads.append(make(url, seconds))
+                except FileNotFoundError as error:
+                    problems.append(f"{error}.")
+            with redirect_stderr(heard):  # what it says there stands in `problems` too
+                logs = run(*loads, progress=progress)
+    except KeyboardInterrupt:
+        if logs is None:
+            return Live({}, {}, (TOO_EARLY,))
+    except OSError as error:
+        return Live({}, {}, (f"Not run: {error}",))
+    users_log, tool_log, *reports = logs
+    problems += [f"{name}: {p}" for name, log in ((OPEN, users_log), (CLOSED, tool_log)) for p in log.problems]
+    problems += [p for report in reports for p in report.problems]
     recorded = tool_log.response[tool_log.ok]
+    if not len(recorded) or not users_log.answers:
+        return Live({}, {}, ("No answer came: nothing was measured.", *problems))
+    lasted = tool_log.sent_for(seconds)
     measured = {
         OPEN: users_log.response_from_intended[users_log.ok],
         CLOSED: recorded,
-        FILLED: backfill(recorded, seconds / len(recorded)),
+        FILLED: backfill(recorded, lasted / len(recorded)),
     }
     quantiles = {
         name: dict(zip(_AT, np.quantile(r, _AT).tolist(), strict=True)) for name, r in measured.items()
@@ -501,7 +513,8 @@ def live(seconds=9, progress=True) -> Live:
     counts = {name: len(r) for name, r in measured.items()}
     for report in reports:
         quantiles[report.tool], counts[report.tool] = report.quantiles_s, report.requests
-    return Live(quantiles, counts, tuple(problems), seconds, users_log.lateness_p99)
+    stalls = sum(seconds / 3 * (k + 0.5) < lasted for k in range(3))
+    return Live(quantiles, counts, tuple(problems), lasted, users_log.lateness_p99, stalls)
 
 
 def live_table(measured: Live):
@@ -524,8 +537,8 @@ def live_table(measured: Live):
             )
         )
     caption = (
-        f"One real run of {measured.seconds:g} s with three stalls of 1 s. No intervals: three stalls are three "
-        f"observations. {measured.said}"
+        f"One real run of {measured.seconds:g} s; stalls of 1 s in it: {measured.stalls}. No intervals: each stall is one "
+        f"observation. {measured.said}"
     )
     return Table(("generator", "clock starts at", "values", "P50 (ms)", "P99 (ms)"), tuple(rows), caption)
 

@@ -403,7 +403,7 @@ def live(seconds=3.0, progress=True) -> Live:
     result says what to install.
     """
     try:
-        from .loadtest.server_process import need_packages
+        from .loadtest.server_process import TOO_EARLY, need_packages
 
         need_packages()
     except ImportError as error:
@@ -415,14 +415,22 @@ def live(seconds=3.0, progress=True) -> Live:
     intended = workload.poisson(np.random.default_rng(7), 1.5 / SERVICE_S, int(3 / SERVICE_S * seconds))
     intended = intended[intended < seconds]
     think = workload.exponential(THINK_S)
-    heard = io.StringIO()
-    with ExitStack() as servers:
-        urls = [servers.enter_context(serving(workload.exponential(SERVICE_S), seed=7)) for _ in range(3)]
-        loads = [ClosedLoop(urls[i], users, seconds, think, seed=i) for i, users in enumerate((12, 50))]
-        with redirect_stderr(heard):  # what it says there stands in `problems` too, and then in the caption
-            logs = run(*loads, OpenLoop(urls[2], intended, timeout_s=10), progress=progress)
+    logs, heard = None, io.StringIO()
+    try:
+        with ExitStack() as servers:
+            urls = [servers.enter_context(serving(workload.exponential(SERVICE_S), seed=7)) for _ in range(3)]
+            loads = [ClosedLoop(urls[i], users, seconds, think, seed=i) for i, users in enumerate((12, 50))]
+            with redirect_stderr(heard):  # what it says there stands in `problems` too, and then in the caption
+                logs = run(*loads, OpenLoop(urls[2], intended, timeout_s=10), progress=progress)
+    except KeyboardInterrupt:
+        if logs is None:
+            return Live({}, (TOO_EARLY,))
+    except OSError as error:
+        return Live({}, (f"Not run: {error}",))
     problems = tuple(f"{name}: {p}" for name, log in zip(LOADS, logs, strict=True) for p in log.problems)
-    return Live(dict(zip(LOADS, logs, strict=True)), problems, seconds)
+    lasted = max(log.sent_for(seconds) for log in logs)
+    return Live(dict(zip(LOADS, logs, strict=True)), problems, lasted)
+
 
 
 def live_picture(measured: Live):
@@ -434,22 +442,21 @@ def live_picture(measured: Live):
         ax = figure.subplots()
         ax.set(yscale="log", ylim=(0.3, 30_000), xlim=(0, 1.35 * measured.seconds))
         ax.set(xlabel="sent at (s)", ylabel="response time (ms)")
-        ax.set_xticks(np.arange(0, measured.seconds + 0.1))
+        ax.set_xticks(np.arange(0, measured.seconds + 0.1, max(1, math.ceil(measured.seconds / 8))))
         ax.set_yticks([1, 10, 100, 1000, 10_000], ["1", "10", "100", "1,000", "10,000"])
         ax.minorticks_off()
         words = []
         for (name, log), colour in zip(
             measured.logs.items(), (style.BLUE, style.GREEN, style.VERMILLION), strict=True
         ):
-            good = log.ok & (log.arrival >= 0)
+            good = log.ok
             late = 1e3 * log.response[good]
             ax.plot(log.arrival[good], np.maximum(late, 0.3), ".", ms=4, color=colour, alpha=0.7)
-            end = float(np.median(late[-max(1, len(late) // 10) :]))
-            y = {0: 40, 1: 400, 2: max(2500, end)}[len(words)]
-            style.label(
-                ax, 1.02 * measured.seconds, y, f"{name}\nat the end: {end:,.0f} ms", colour, va="center"
-            )
-            words.append(f"{name}: {end:,.0f} ms")
+            end = float(np.median(late[-max(1, len(late) // 10) :])) if len(late) else math.nan
+            y = (40, 400, max(2500, end) if len(late) else 2500)[len(words)]
+            said = f"at the end: {end:,.0f} ms" if len(late) else "no answer"
+            style.label(ax, 1.02 * measured.seconds, y, f"{name}\n{said}", colour, va="center")
+            words.append(f"{name}: {said.removeprefix('at the end: ')}")
         ax.set_title("one real run, each load against its own server of capacity 100/s")
 
         def move(_):
@@ -472,7 +479,9 @@ def live_table(measured: Live):
         good = log.response[log.ok]
         late = good[len(good) // 5 :]  # the first fifth is warm-up
         x = rate_after(log, measured.seconds)
-        if name.startswith("closed"):
+        if len(late) < 20:  # too few for ten batches
+            rows.append((name, "–", f"{len(good)} answers", "–", "too short a run"))
+        elif name.startswith("closed"):
             n = int(name.split()[1])
             exact = theory.MachineRepairman(n, THINK_S, SERVICE_S)
             mean = mean_batches(1e3 * late, batches=10)
@@ -492,5 +501,8 @@ def live_table(measured: Live):
 
 def rate_after(log: RequestLog, seconds: float) -> float:
     """Good answers per second between a fifth of the run and the end of sending."""
+    seconds = log.sent_for(seconds)
     begin = seconds / 5
+    if seconds <= 0:
+        return 0.0
     return float(np.sum(log.ok & (log.finish >= begin) & (log.finish < seconds))) / (seconds - begin)

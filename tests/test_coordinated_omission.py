@@ -3,6 +3,8 @@
 import importlib.util
 import os
 import shutil
+import signal
+import threading
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labsupport import coordinated_omission as omission
+from labsupport import loadtest
 from labsupport.loadtest import server_process
 from labsupport.queueing import simulate
 from labsupport.queueing.simulate import Stalls
@@ -216,3 +219,31 @@ def test_numbers_after_a_stall_are_those_of_a_simulation():
 def test_impossible_stall_is_one_sentence(bad):
     with pytest.raises(ValueError, match=f"^{list(bad)[0]} = "):
         omission.after_a_stall(**{"length_s": 15, "period_s": 30, "service_s": 0.05, **bad})
+
+
+def test_interrupted_run_is_told_as_what_it_was(monkeypatch):
+    needed("aiohttp", "httptools")
+    real = loadtest.run
+
+    def interrupted(*loads, **options):
+        threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return real(*loads, **options)
+
+    monkeypatch.setattr(loadtest, "run", interrupted)
+    measured = omission.live(30, progress=False)
+    assert 0.5 < measured.seconds < 6 and "kept and marked partial" in measured.said
+    table = omission.live_table(measured)
+    assert f"run of {measured.seconds:g} s" in table.caption and "interrupted after" in table.caption
+    assert measured.stalls == 0  # the first of 30 s begins after 5 s
+
+
+def test_interrupted_before_the_server_is_ready_is_one_sentence(monkeypatch):
+    needed("aiohttp", "httptools")
+
+    def interrupted(*loads, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loadtest, "run", interrupted)
+    measured = omission.live(4, progress=False)
+    for shown in (measured, omission.live_picture(measured), omission.live_table(measured)):
+        assert str(shown) == server_process.TOO_EARLY

@@ -2,6 +2,8 @@
 
 import importlib.util
 import os
+import signal
+import threading
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from claims import Claims
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labsupport import open_closed
+from labsupport import loadtest, open_closed
 from labsupport.lab.table import plus_minus
 from labsupport.loadtest import server_process
 from labsupport.queueing import simulate, theory
@@ -171,10 +173,14 @@ def test_unknown_rule_is_one_sentence():
 # -- the real server ----------------------------------------------------------------------------------
 
 
-def test_real_run_shows_overload_only_when_open():
-    for name in ("aiohttp", "httptools"):
+def needed(*names):
+    for name in names:
         if importlib.util.find_spec(name) is None:
             (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"{name} is not installed")
+
+
+def test_real_run_shows_overload_only_when_open():
+    needed("aiohttp", "httptools")
     measured = open_closed.live(2.5, progress=False)
     twelve, fifty, opened = measured.logs.values()
     halves = [np.array_split(log.response[log.ok], 3) for log in (fifty, opened)]
@@ -221,3 +227,31 @@ def test_reports_that_agree_with_themselves():
 def test_report_without_its_three_numbers_is_one_sentence(reports):
     with pytest.raises(ValueError, match="(no report given|must be).*requests/s"):
         open_closed.do_they_agree(*reports)
+
+
+def test_interrupted_run_is_told_as_what_it_was(monkeypatch):
+    needed("aiohttp", "httptools")
+    real = loadtest.run
+
+    def interrupted(*loads, **options):
+        threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return real(*loads, **options)
+
+    monkeypatch.setattr(loadtest, "run", interrupted)
+    measured = open_closed.live(30, progress=False)
+    assert 0.5 < measured.seconds < 6 and "kept and marked partial" in measured.said
+    table = open_closed.live_table(measured)
+    assert f"run of {measured.seconds:g} s" in table.caption and "interrupted after" in table.caption
+    assert float(table.rows[1][1]) == pytest.approx(100, rel=0.4), "the throughput is over the whole time asked for"
+
+
+def test_interrupted_before_the_server_is_ready_is_one_sentence(monkeypatch):
+    needed("aiohttp", "httptools")
+
+    def interrupted(*loads, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loadtest, "run", interrupted)
+    measured = open_closed.live(4, progress=False)
+    for shown in (measured, open_closed.live_picture(measured), open_closed.live_table(measured)):
+        assert str(shown) == server_process.TOO_EARLY

@@ -65,6 +65,10 @@ class LoadLog(RequestLog):
         allowed = SHARE * np.quantile(finished, 0.99) if len(finished) else 0.0
         return bool(self.lateness_p99 > max(LATE_S, allowed))
 
+    def sent_for(self, seconds):
+        """For how many s requests were sent: `seconds` as planned, or less where the run was cut short."""
+        return min(seconds, round(float(self.arrival.max(initial=0)), 1)) if self.partial else seconds
+
     def summary(self):
         """One line: how many requests, how many failed, how late they were sent."""
         return f"{len(self)} requests, {len(self) - self.answers} not ok{self._beside()}"

@@ -192,7 +192,10 @@ def run(behaviour, port, ready):
 
 def _child():
     """The process that `serving` starts."""
-    said = json.loads(sys.stdin.buffer.readline())
+    line = sys.stdin.buffer.readline()
+    if not line.endswith(b"\n"):
+        return  # whoever started this was interrupted or killed while saying what to do
+    said = json.loads(line)
     port, stalls = said.pop("port"), said["stalls"] and Stalls(**said["stalls"])
 
     def tell(**message):

@@ -12,6 +12,8 @@ import numpy as np
 from labsupport.loadtest.virtual import Behaviour
 from labsupport.queueing.workload import Law
 
+# What a lesson says of a KeyboardInterrupt that comes before its run has begun.
+TOO_EARLY = "Interrupted before the servers were ready: nothing was measured. Run the cell again."
 DRAWS = 1 << 15  # service times drawn from a law before they are used again
 
 
