@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from itertools import count
 from pathlib import Path
@@ -38,12 +37,13 @@ def make_copies(work: Path | None = None) -> list[str]:
         content = _linked(text) if source.suffix == ".md" else _notebook(text)
         made = _place(work, copy, content, known["made"])
         if made:
-            _write(work / made, content)
+            (work / made).parent.mkdir(parents=True, exist_ok=True)
+            course.write(work / made, content)
             known["made"][made] = _digest(content)
         if made not in (None, copy):
             news.append(f"{copy} is as you left it; its newer version is beside it, {Path(made).name}.")
         known["version"][copy] = _digest(text)
-        _write(manifest, json.dumps(known, indent=1))
+        course.write(manifest, json.dumps(known, indent=1))
     return news
 
 
@@ -95,16 +95,6 @@ def _cells(notebook: str) -> list[tuple[str, str]] | None:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        half.write_text(text, encoding="utf-8")
-        os.replace(half, path)
-    finally:
-        half.unlink(missing_ok=True)
 
 
 def _read_manifest(path: Path) -> dict[str, dict[str, str]]:

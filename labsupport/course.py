@@ -65,3 +65,13 @@ def data(name: str) -> Path | None:
         if not folders[0].is_dir():
             raise ValueError(f"QLAB_DATA is {named!r}, which is no folder; correct or unset that variable.")
     return next((folder / name for folder in folders if (folder / name).is_file()), None)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file as UTF-8, whole or not at all; half an emoji becomes a question mark."""
+    half = path.with_name(f".{path.name[:80]}.{os.getpid()}.part")
+    try:
+        half.write_bytes(text.encode("utf-8", "replace"))
+        os.replace(half, path)
+    finally:
+        half.unlink(missing_ok=True)

@@ -125,7 +125,7 @@ def test_a_disk_that_is_full_loses_nothing_of_before(own_file, monkeypatch, caps
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(progress, "_write", full)
+    monkeypatch.setattr(progress.course, "write", full)
     progress.record("01_little", "L7", False)
     assert progress.record("01_little", "L7", False) == 2
     assert progress.prediction("01.kv") == 7.0

@@ -131,7 +131,7 @@ def grade(
                     grading.failed[id] = str(error)
                 else:
                     kept = {"fingerprint": print_, "outcome": asdict(outcome)}
-                    reports.write(records / f"{names[id]}.json", json.dumps(kept))
+                    course.write(records / f"{names[id]}.json", json.dumps(kept))
                     finish(submission, _turned_back(outcome, asked[id]))
                     grading.ran += 1
                 progress(len(results), len(submissions))
@@ -156,7 +156,7 @@ def grade(
     grading.moved = _moved(out / "grades.csv", grading.results)
     reports.write_tables(grading.results, out)
     files = {result.submission.file.at: names[result.student.id] for result in grading.results if result.submission.file}
-    reports.write(out / reports.PAGES, json.dumps({at: f"{name}.html" for at, name in files.items()}, indent=1))
+    course.write(out / reports.PAGES, json.dumps({at: f"{name}.html" for at, name in files.items()}, indent=1))
     return grading
 
 

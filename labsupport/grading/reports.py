@@ -7,13 +7,13 @@ import hashlib
 import html
 import io
 import json
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from labsupport import course
 from labsupport.lab import compare
 from labsupport.lab.report import ASIDE, NOT_YET, PASSED, Line
 from labsupport.lab.words import judge
@@ -105,16 +105,6 @@ def _line(entry: dict, seen: dict) -> Line:
 # -- files -------------------------------------------------------------------------------------------
 
 
-def write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    half = path.with_name(f".{path.name[:80]}.{os.getpid()}.part")
-    try:
-        half.write_bytes(text.encode("utf-8", "replace"))
-        os.replace(half, path)
-    finally:
-        half.unlink(missing_ok=True)
-
-
 def file_names(ids: Iterable[str]) -> dict[str, str]:
     """A file name without ending for each id, safe on every system and different from the others."""
     names: dict[str, str] = {}
@@ -130,8 +120,8 @@ def file_names(ids: Iterable[str]) -> dict[str, str]:
 
 def write_student(result: Result, path: Path) -> None:
     """Write `path`.results.json and `path`.html."""
-    write(path.with_name(f"{path.name}.results.json"), gradescope(result))
-    write(path.with_name(f"{path.name}.html"), page(result))
+    course.write(path.with_name(f"{path.name}.results.json"), gradescope(result))
+    course.write(path.with_name(f"{path.name}.html"), page(result))
 
 
 def write_tables(results: list[Result], out: Path) -> None:
@@ -146,7 +136,7 @@ def write_tables(results: list[Result], out: Path) -> None:
     }
     for name, text in tables.items():
         if text:
-            write(out / name, text)
+            course.write(out / name, text)
         else:
             (out / name).unlink(missing_ok=True)
 

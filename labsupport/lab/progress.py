@@ -143,7 +143,7 @@ def export(to: str | Path) -> Path:
         text = out.getvalue()
     else:
         raise ValueError(f"progress cannot go to {to.name!r}: choose a name that ends in .json or .csv")
-    _write(to, text)
+    course.write(to, text)
     return to
 
 
@@ -183,7 +183,7 @@ def _change(edit: Callable[[dict], Result]) -> Result:
             with _locked(file):
                 state = _read(file) or _empty()
                 result = edit(state)
-                _write(file, _dump(state))
+                course.write(file, _dump(state))
                 return result
         except OSError as error:
             _lose(error)
@@ -245,12 +245,3 @@ def _read(file: Path) -> dict | None:
 
 def _dump(state: dict) -> str:
     return json.dumps(state, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-def _write(file: Path, text: str) -> None:
-    half = file.with_name(f"{file.name}.{os.getpid()}.part")
-    try:
-        half.write_text(text, encoding="utf-8")
-        os.replace(half, file)
-    finally:
-        half.unlink(missing_ok=True)
