@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from labsupport import course, records
+from labsupport.audit import audit
 from labsupport.loadtest.cli import write_csv
 from labsupport.queueing import statistics as qs
 from labsupport.queueing.requestlog import RequestLog
@@ -137,6 +138,13 @@ def test_sglang(tmp_path):
         records.read(two)
     with pytest.raises(ValueError, match="run is 2"):
         records.read(two, run=2)
+
+
+def test_limits_that_no_check_knows_are_left_out(tmp_path):
+    line = json.loads(sample("sglang_bench_serving.jsonl").read_text())
+    line["goodput_slos_ms"] = {"ttft": 70, "itl": 20, "e2el": 900}
+    record = records.read(written(tmp_path / "s.jsonl", line))
+    assert record.claims.slo == {"ttft": 0.07, "response": 0.9} and audit(record).slo == record.claims.slo
 
 
 def test_guidellm():
@@ -356,6 +364,7 @@ def test_plain_csv_is_what_qlab_load_writes(tmp_path):
         ({"mean": {"response": -1}}, "mean is -1; give 0 or more"),
         ({"quantiles": {("response", 99): 1}}, "the share 99; give one between 0 and 1"),
         ({"requests": 3, "failed": 4}, "failed is 4 of 3 requests"),
+        ({"slo": {"ttft": 0}}, "slo limits ttft to 0; give seconds above 0"),
     ],
 )
 def test_claims_are_numbers(claims, message):

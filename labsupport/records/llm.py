@@ -8,6 +8,7 @@ from array import array
 
 import numpy as np
 
+from labsupport.queueing.slo import QUANTITIES
 from labsupport.records.files import json_lines, whole_json, wrong
 from labsupport.records.record import (
     FROM_SEND,
@@ -88,7 +89,7 @@ def _vllm(path, result, tool):
         inside=result.get("concurrency"),
         goodput=result.get("request_goodput"),
         attainment=result.get("slo_attainment"),
-        slo={_NAMES[k]: v / 1000 for k, v in (result.get("goodput_slos_ms") or {}).items() if k in _NAMES},
+        slo={_NAMES[k]: v / 1000 for k, v in (result.get("goodput_slos_ms") or {}).items() if _NAMES.get(k) in QUANTITIES},
         seed=result.get("seed"),
     )
     if "ttfts" not in result:

@@ -55,6 +55,9 @@ class Claims:
         for name in ("cap", "users", "offered_rate", "burstiness"):
             if getattr(self, name) == 0:
                 raise ValueError(f"{name} is 0; give more than 0, or None where there is none.")
+        for name, limit in self.slo.items():
+            if limit == 0:
+                raise ValueError(f"slo limits {name} to 0; give seconds above 0, or leave it out.")
         for _, p in self.quantiles:
             if not 0 < p < 1:
                 raise ValueError(f"quantiles names the share {p!r}; give one between 0 and 1, such as 0.99.")
