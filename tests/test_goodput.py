@@ -203,3 +203,16 @@ def test_gpus_follow_from_the_rates():
     low = float(good.partition("[")[2].split(",")[0])
     assert by_ceiling == np.ceil(40 / float(ceiling)) < by_goodput
     assert by_goodput == pytest.approx(40 / low, abs=1.2)
+
+
+def test_gpus_answers_promises_that_none_or_all_keep():
+    none, always, upper = (
+        goodput.gpus(12, ttft_s, tpot_ms, share, slots=(16,)).rows[0]
+        for ttft_s, tpot_ms, share in ((0.05, 50, 0.99), (5000, 1000, 0.5), (5, 100, 0.95))
+    )
+    assert none[2].startswith("0 (alone") and none[4] == "no number"
+    assert "kept up to the ceiling" in always[2] and always[3] == always[4]
+    assert upper[2].endswith(f"{upper[1]}]"), "the interval goes beyond what the engine can complete"
+    for bad in (dict(offered=0), dict(share=90)):
+        with pytest.raises(ValueError, match=f"^{list(bad)[0]} = "):
+            goodput.gpus(**bad)
