@@ -172,6 +172,7 @@ def _brief(e: Estimate) -> str:
 
 def _stall_picture(figure):
     ax = figure.subplots()
+    figure.get_layout_engine().set(rect=(0, 0, 0.985, 1))  # the last tick's label is centred on the edge
     _nines_axis(ax)
     lines = [ax.plot([], [], color=c, lw=2.6)[0] for c in (style.BLUE, style.VERMILLION)]
     marks = [ax.plot([], [], "o", ms=10, color=c)[0] for c in (style.BLUE, style.VERMILLION)]

@@ -178,7 +178,9 @@ open_closed.live_table(measured)
 # Users who do not think have *Z* = 0, so *X R* must give back *N*. Put in your own reports:
 
 # %% slideshow={"slide_type": "fragment"}
-open_closed.do_they_agree((10, 6.29, 1.54), (30, 1.21, 23.2), think_s=0)
+open_closed.do_they_agree(
+    (10, 6.29, 1.54), (30, 1.21, 23.2), think_s=0
+)  # fmt: skip
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # 9.7 of 10 and 28.1 of 30: **the numbers agree, so the slowdown is real.** And it is no queue: past *N\** a healthy server keeps *X* at

@@ -191,7 +191,9 @@ coordinated_omission.hidden_waits()
 # Put in your own stall, period, and response time without a stall:
 
 # %% slideshow={"slide_type": "fragment"}
-coordinated_omission.after_a_stall(length_s=15, period_s=30, service_s=0.05)
+coordinated_omission.after_a_stall(
+    length_s=15, period_s=30, service_s=0.05
+)  # fmt: skip
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The tool has one slow value among 301, so its mean is 0.1 s, like the 86 ms reported: it sent nothing while it waited.
