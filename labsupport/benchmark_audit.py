@@ -151,6 +151,7 @@ def checks(**setting) -> Explorer:
         sample=True,
         size=(9, 5),
         setting=setting,
+        framed="file",
     )
 
 

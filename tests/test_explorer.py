@@ -138,6 +138,9 @@ def test_a_frame_shows_what_the_live_explorer_shows(at):
 
 def test_frames_of_a_choice_and_of_a_value_between_two_positions():
     assert toy().frames("order").texts == ("first come", "shortest")
+    choices = Explorer("toy", [toy().controls["load"], toy().controls["order"]], lambda load, order: load, toy()._picture,
+                       framed="order")  # fmt: skip
+    assert choices.frames().label == "order"
     between = toy(load=0.43).frames("load")
     assert between.texts[between.start] == "0.43" and len(between.pictures) == 10
     assert list(between.texts) == sorted(between.texts)

@@ -118,14 +118,19 @@ class Explorer(widgets.VBox):
     picture : function of a matplotlib Figure to `(moving, move)`, see `canvas`.
     sample : whether the result is random; then a "New sample" button changes the seed, and nothing else does.
     setting : values other than the start values, by name; ValueError or TypeError where one can't be set.
+    framed : the control that moves on a page without a kernel, by default the first slider.
     """
 
-    def __init__(self, name, controls, compute, picture, *, sample=False, size=style.SIZE, setting=None):
+    def __init__(
+        self, name, controls, compute, picture, *, sample=False, size=style.SIZE, setting=None, framed=None
+    ):
         self.name, self._compute, self._picture = name, compute, picture
         self.controls: dict[str, Control] = {c.name: c for c in controls}
         if sample:
             self.controls["seed"] = Control("seed", "sample", "", tuple(range(1, 1001)), 1)
         self._size = size
+        sliders = (c.name for c in self.controls.values() if not c.options)
+        self._framed = framed or next(sliders, next(iter(self.controls)))
         self._values = {c.name: c.start for c in self.controls.values()}
         self._quiet = False
         self.error: Exception | None = None
@@ -199,12 +204,11 @@ class Explorer(widgets.VBox):
     def frames(self, control: str | None = None) -> frames.Frames:
         """The same picture with one slider that needs no kernel: every position is drawn beforehand.
 
-        control : name of the control that moves, by default the first slider; the others stay as they are. Of
-        more than 100 positions every second, third, … is taken, and always the current one.
+        control : name of the control that moves, by default `framed`; the others stay as they are. Of more than
+        100 positions every second, third, … is taken, and always the current one.
         """
-        if control is None:
-            control = next((c.name for c in self.controls.values() if not c.options), next(iter(self.controls)))
-        elif control not in self.controls:
+        control = control or self._framed
+        if control not in self.controls:
             raise ValueError(f"{self.name} has no control {control!r}; choose from {', '.join(self.controls)}")
         c, now = self.controls[control], self._values[control]
         every = -(-len(c.values) // _MOST_FRAMES)
