@@ -105,6 +105,22 @@ def summary() -> list[Lesson]:
     ]
 
 
+def advice() -> list[str]:
+    """How many questions are passed in all, and what to do next: end what was tried, then what was begun, then go on."""
+    lessons = [lesson for lesson in summary() if lesson.questions]
+    total = f"{sum(len(x.passed) for x in lessons)} of {sum(x.questions for x in lessons)} questions passed."
+    left = [lesson for lesson in lessons if len(lesson.passed) < lesson.questions]
+    if not left:
+        return [total, "Next: a benchmark of your own, with qlab audit."]
+    lesson = min(left, key=lambda x: (not x.tried, not x.opened, x.stem))
+    number = lesson.stem[:2]
+    if lesson.tried:
+        return [total, f"Next: {lesson.tried[0]} in exercises/{lesson.stem}.ipynb; to open the lesson: qlab lab {number}"]
+    if lesson.opened:
+        return [total, f"Next: the rest of exercises/{lesson.stem}.ipynb; to open the lesson: qlab lab {number}"]
+    return [total, f"Next: qlab lab {number}"]
+
+
 def table() -> Table | Note:
     """What is passed, tried and not begun in all lessons, as the last cell of a lesson shows it."""
     if frames.wanted():
