@@ -163,7 +163,7 @@ def progress(parser: argparse.ArgumentParser) -> Run:
         elif args.export:
             print(f"Written to {progress.export(args.export)}.")
         else:
-            print(*progress.summary(), sep="\n")
+            print(*progress.summary(), "", *progress.advice(), sep="\n")
 
     return run
 
