@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from labsupport import cli
 from labsupport.lab import progress
 
 
@@ -59,6 +60,26 @@ def test_summary_counts_the_questions_of_the_exercises(tmp_path, monkeypatch):
     [lesson] = progress.summary()
     assert (lesson.questions, lesson.passed, lesson.tried) == (3, ("a",), ("b",))
     assert str(lesson) == "01_toy: 1 of 3 passed; tried, not passed yet: b"
+
+
+def test_progress_ends_with_what_to_do_next(tmp_path, monkeypatch, capsys):
+    for stem, questions in (("01_toy", "ab"), ("02_toy", "cd"), ("03_toy", "e")):
+        (tmp_path / f"{stem}.json").write_text(json.dumps({"cases": [{"q": q} for q in questions]}))
+    monkeypatch.setenv("QLAB_EXERCISES", str(tmp_path))
+
+    def said():
+        assert cli.main(["progress"]) == 0
+        return capsys.readouterr().out.splitlines()[-2:]
+
+    assert said() == ["0 of 5 questions passed.", "Next: qlab lab 01"]
+    progress.record_prediction("02.toy", 1.0)  # a lesson that was begun comes before one that was not
+    assert said()[1].startswith("Next: the rest of exercises/02_toy.ipynb;")
+    progress.record("03_toy", "e", False)  # and a question that was tried before both
+    assert said()[1].startswith("Next: e in exercises/03_toy.ipynb;")
+    for stem, questions in (("01_toy", "ab"), ("02_toy", "cd"), ("03_toy", "e")):
+        for question in questions:
+            progress.record(stem, question, True)
+    assert said() == ["5 of 5 questions passed.", "Next: a benchmark of your own, with qlab audit."]
 
 
 def test_reset_forgets_everything():
