@@ -8,8 +8,10 @@ from functools import lru_cache
 import numpy as np
 
 from .lab import Explorer, Still, Table, choice, slider, style
+from .lab.table import plus_minus
 from .queueing import simulate, theory, workload
 from .queueing.statistics import Estimate, mean_batches, mean_replications, paired, quantile_replications
+from .records import public
 from .records.public import code, conversation
 
 # -- service times ------------------------------------------------------------------------------------
@@ -156,7 +158,7 @@ def _variance_picture(figure):
         (0.53, "longest", style.VERMILLION),
     ):
         style.label(left, x, 0.99, text, colour, **above)
-    cut = style.label(left, 1, 0.99, "", style.GREY, ha="right", **above)
+    cut = style.label(left, 0.99, 0.03, "", style.GREY, ha="right", transform=left.transAxes)
     line = right.plot([], [], color=style.BLUE)[0]
     bar = right.plot([], [], color=style.VERMILLION, lw=2)[0]
     point = right.plot([], [], "o", ms=9, color=style.VERMILLION, clip_on=False)[0]
@@ -198,17 +200,16 @@ def _variance_picture(figure):
         bar.set_data([q.service_scv] * 2, [e.value] * 2 if e.low is None else [e.low, e.high])
         none = "" if e.low is not None else f"no interval: {e.reason}"
         why.set_text(style.sentence(none, 26))
-        longest, caused = f"{b.service[b.index]:.3g} s", f"{_number(b.caused)} s"
-        title.set_text(
-            f"Longest of 200 requests: {longest}; {b.behind} come meanwhile.\n"
-            f"Without it the others wait {caused} less in all."
-        )
+        longest = f"{b.service[b.index]:.3g} s"
+        come = {0: "nobody comes", 1: "1 comes"}.get(b.behind, f"{b.behind} come")
+        less = f"{_number(b.caused)} s less in all" if b.caused else "no less"
+        title.set_text(f"Longest of 200: {longest}; {come} meanwhile.\nWithout it the others wait {less}.")
         exact.set_text(f"theory {_number(q.mean_wait)} s")
         sampled.set_text(f"simulated {_short(e)} s")
         return (
-            f"Left, Gantt chart of a busy period of {len(b.arrival)} requests, {n} of them shown: each waits for all before "
-            f"it. The longest of 200 requests takes {longest}, and {b.behind} come meanwhile; without it the others wait "
-            f"{caused} less in all. Right, mean wait against the SCV of the service time, a rising straight line. At "
+            f"Left, Gantt chart of a busy period of {len(b.arrival)} request{'s' * (len(b.arrival) > 1)}, {n} shown: each "
+            f"waits for all before it. The longest of 200 requests takes {longest}, and {come} meanwhile; without it the "
+            f"others wait {less}. Right, mean wait against the SCV of the service time, a rising straight line. At "
             f"utilisation {q.utilisation:g}, mean service 1 s and SCV {q.service_scv:g} theory gives "
             f"{_number(q.mean_wait)} s; simulated with {_REQUESTS:,} requests: {_short(e)} s{none and f' ({none})'}."
         )
@@ -278,13 +279,13 @@ def _inspection_picture(figure):
     top, bottom = figure.subplots(2, 1, height_ratios=[3, 2])
     top.set(xlabel="time (s)", ylabel="rest of the\nservice (s)", xlim=(0, _WINDOW))
     missed, hit = (
-        top.add_collection(PolyCollection([[(0, 0)] * 3], facecolor=colour, edgecolor="white", lw=0.8))
+        top.add_collection(PolyCollection([[(0, 0)] * 3], facecolor=colour, edgecolor="white", lw=0.4))
         for colour in (style.SKY, style.ORANGE)
     )
     dots = top.plot([], [], "o", ms=7, color=style.INK, clip_on=False)[0]
     bars = bottom.barh([2, 1, 0], [0, 0, 0], height=0.6, color=[style.SKY, style.ORANGE, style.PALE])
     bottom.set_yticks([2, 1, 0], ["all services", "those hit", "rest when hit"])
-    bottom.set(xlabel="mean (s)", ylim=(-0.6, 2.6))
+    bottom.set(xlabel="mean (s); red mark: theory", ylim=(-0.6, 2.6))
     bottom.grid(axis="y", visible=False)
     ranges = [bottom.plot([], [], color=style.INK, lw=2)[0] for _ in range(2)]
     marks = bottom.plot([], [], "|", ms=26, mew=3, color=style.VERMILLION)[0]
@@ -319,10 +320,11 @@ def _inspection_picture(figure):
             text.set(x=end_ + 0.015 * high, text=f"{_short(m)} s, theory {x:g} s")
         marks.set_data(exact, (1, 0))
         n = f"{len(f.time):,} arrival{'s' if len(f.time) > 1 else ''}"
+        marked = "is a dot" if len(f.time) == 1 else "are dots"
         part = "" if seen.all() else f" ({int(seen.sum())} shown)"
         title.set_text(f"{n}{part}; a dot is the rest of the service that each falls into")
         return (
-            f"Above, the rest of the service in progress falls from the service time to 0, again and again; {n} are dots "
+            f"Above, the rest of the service in progress falls from the service time to 0, again and again; {n} {marked} "
             f"on it. Below, means: a service takes 1 s; those hit take {_short(means[0])} s (theory {exact[0]:g}); the rest "
             f"when hit is {_short(means[1])} s (theory {exact[1]:g}). SCV {f.scv:g}.{why}"
         )
@@ -442,6 +444,8 @@ def _share_above(sorted_runs, t) -> np.ndarray:
 
 def _tail_picture(figure):
     ax = figure.subplots()
+    style.room(figure, left=0)
+    ax.xaxis.set_major_formatter("{x:,g}")
     ax.set(
         yscale="log", ylim=(1e-3, 1), xlabel="time lost to other requests (s)",
         ylabel="share of requests\nthat lose more", title=" \n ",
@@ -454,6 +458,7 @@ def _tail_picture(figure):
     bar = ax.plot([], [], color=style.VERMILLION, lw=4, solid_capstyle="butt")[0]
     point = ax.plot([], [], "o", ms=9, color=style.VERMILLION)[0]
     p99 = style.label(ax, 0, 0.0125, "", style.VERMILLION, in_layout=False)
+    p99.set_bbox(dict(facecolor="white", alpha=0.85, lw=0, pad=1))  # the dashed curve may pass behind it
     name = style.label(ax, 0.985, 0.97, "", style.BLUE, transform=ax.transAxes, ha="right", va="top")
     dashed = style.label(ax, 0.985, 0.87, "", style.GREY, transform=ax.transAxes, ha="right", va="top")
     title = ax.set_title(" \n ")
@@ -477,17 +482,16 @@ def _tail_picture(figure):
         said = f"P99 {_short(e)} s\n{style.sentence(none, 28)}".strip()
         x, y = (e.value + 0.01 * end, 0.0125) if free else (e.value - 0.01 * end, 0.008)
         p99.set(x=x, y=y, text=said, ha="left" if free else "right", va="bottom" if free else "top")
-        at_once = 1 - _share_above(t.lost, 0)
-        what = "nobody waits" if t.order == "ps" else f"{100 * at_once:.0f}% do not wait"
+        what = "nobody waits" if t.order == "ps" else f"{100 * (1 - q.utilisation):.0f}% do not wait"
         mean = "time lost" if t.order == "ps" else "wait"
         title.set_text(
             f"{q.arrival_rate:.3g} requests/s; mean answer {t.tokens:.0f} tokens = {q.service_mean:.3g} s, "
-            f"SCV {q.service_scv:.3g}\nMean {mean} {_number(t.mean)} s (theory); {what}"
+            f"SCV {q.service_scv:.3g}\nTheory: mean {mean} {_number(t.mean)} s, {what}"
         )
         return (
             f"Share of requests that lose more than a given time to others, on a log axis. {names[t.order].capitalize()}, "
             f"utilisation {q.utilisation:.2g}, answers of {t.tokens:.0f} tokens on average with SCV {q.service_scv:.3g}: "
-            f"mean {mean} {_number(t.mean)} s in theory, P99 {_short(e)} s{none and f' ({none})'}, {what}."
+            f"mean {mean} {_number(t.mean)} s and {what} in theory; P99 {_short(e)} s{none and f' ({none})'} simulated."
         )
 
     return [line, other, bar, point, p99, name, dashed, title], move
@@ -629,13 +633,13 @@ def orders(utilisation=0.7, runs=20, n=5_000) -> Table:
     for name, x in laws.items():
         service = x.ppf(u)
         means = [[f(a, s).response.mean() for a, s in zip(arrival, service, strict=True)] for f in serve]
-        rows.append((name, *(_short(mean_replications(m)) for m in means)))
+        rows.append((name, *(plus_minus(mean_replications(m)) for m in means)))
     return Table(
         ("service times", *(text.partition(" (")[0] for text in ORDERS)),
         tuple(rows),
         f"Mean response time in s at utilisation {utilisation:g}, mean service 1 s; theory for processor sharing: "
-        f"1 s / (1 − {utilisation:g}) = {1 / (1 - utilisation):.3f} s. 95% intervals from {runs} runs of {n:,} requests, "
-        "the same random numbers in every cell.",
+        f"1 s / (1 − {utilisation:g}) = {1 / (1 - utilisation):.3f} s. ± half a 95% interval from {runs} runs of {n:,} "
+        "requests, the same random numbers in every cell.",
     )
 
 
@@ -644,19 +648,31 @@ def capped(service: workload.Law, longest_s: float, n=4000) -> workload.Law:
     return workload.empirical(np.minimum(service.ppf((np.arange(n) + 0.5) / n), longest_s))
 
 
-def remedies() -> Table:
-    """The practitioner's question: half the load, or less variance? Exact waits at the lesson's service."""
-    today = one_at_a_time()
+def remedies(
+    arrival_rate=ARRIVAL_RATE, median_tokens=MEDIAN_TOKENS, sigma=SIGMA, ms_per_token=MS_PER_TOKEN,
+    narrower=0.8, longest_tokens=1000,
+) -> Table:  # fmt: skip
+    """The practitioner's question: half the load, or less variance? Exact waits, one answer at a time.
+
+    arrival_rate : requests/s, Poisson; median_tokens : of an answer; sigma : standard deviation of its logarithm.
+    ms_per_token : ms to write one token; narrower : a sigma below today's; longest_tokens : a limit on the answers.
+    ValueError where the server cannot keep up, or a number is not positive.
+    """
+    today = one_at_a_time(arrival_rate, median_tokens, sigma, ms_per_token)
+    if not 0 < narrower < sigma:
+        raise ValueError(f"narrower={narrower!r} is not between 0 and sigma={sigma:g}; give a smaller sigma than today's.")
+    if not longest_tokens > 0:
+        raise ValueError(f"longest_tokens={longest_tokens!r} leaves no answer; give a number of tokens above 0.")
     service = today.service_law
-    narrow = one_at_a_time(sigma=0.8).service_law
+    narrow = workload.lognormal_from_median(median_tokens * ms_per_token / 1000, narrower)
     at = theory.MG1.of_law
     cases = {
-        "today: σ = 1.2": today,
-        "half the load: two servers": at(ARRIVAL_RATE / 2, service),
-        "half the variance, same mean": at(ARRIVAL_RATE, workload.lognormal(service.mean, service.scv / 2)),
-        "σ = 0.8, same mean": at(ARRIVAL_RATE, narrow.scaled(service.mean / narrow.mean)),
-        "σ = 0.8, same median": at(ARRIVAL_RATE, narrow),
-        "answers cut at 1,000 tokens": at(ARRIVAL_RATE, capped(service, 1000 * MS_PER_TOKEN / 1000)),
+        f"today: σ = {sigma:g}": today,
+        "half the load: two servers": at(arrival_rate / 2, service),
+        "half the variance, same mean": at(arrival_rate, workload.lognormal(service.mean, service.scv / 2)),
+        f"σ = {narrower:g}, same mean": at(arrival_rate, narrow.scaled(service.mean / narrow.mean)),
+        f"σ = {narrower:g}, same median": at(arrival_rate, narrow),
+        f"answers cut at {longest_tokens:,} tokens": at(arrival_rate, capped(service, longest_tokens * ms_per_token / 1000)),
     }
     rows = tuple(
         (name, q.utilisation, q.service_mean, q.service_scv, q.mean_wait, q.wait_quantile(0.99))
@@ -665,8 +681,8 @@ def remedies() -> Table:
     return Table(
         ("", "ρ", "E[S] (s)", "SCV", "mean wait (s)", "P99 wait (s)"),
         rows,
-        f"{ARRIVAL_RATE:.3f} requests/s in all, median {MEDIAN_TOKENS} tokens, {MS_PER_TOKEN:g} ms per token, one answer at "
-        "a time. Two servers: each request goes to either at random. No intervals: theory.",
+        f"{arrival_rate:.3g} requests/s in all, median {median_tokens:g} tokens, {ms_per_token:g} ms per token, one answer "
+        "at a time. Two servers: each request goes to either at random. No intervals: theory.",
     )
 
 
@@ -675,7 +691,8 @@ def real_lengths(utilisation=0.36, runs=20, n=50_000) -> Table:
     rows, rng = [], np.random.default_rng(6)
     gap = rng.standard_exponential((runs, n)) / utilisation
     u = rng.random((runs, n))
-    lengths = {t.name: workload.empirical(t.output_tokens) for t in (conversation(), code())}
+    traces = {"conversation": conversation(), "code completion": code()}
+    lengths = {name: workload.empirical(trace.output_tokens) for name, trace in traces.items()}
     lengths["this lesson, σ = 1.2"] = workload.lognormal_from_median(MEDIAN_TOKENS, SIGMA)
     for name, tokens in lengths.items():
         service = tokens.scaled(MS_PER_TOKEN / 1000)
@@ -688,6 +705,7 @@ def real_lengths(utilisation=0.36, runs=20, n=50_000) -> Table:
     return Table(
         ("answer lengths", "mean", "P99", "SCV", "mean wait (s)", "P99 wait (s)"),
         tuple(rows),
-        f"Lengths in tokens, {MS_PER_TOKEN:g} ms each, prompts left out; Poisson arrivals at utilisation {utilisation:g}. "
-        f"Mean wait: theory. P99: 95% intervals from {runs} runs of {n:,} requests, the same random numbers in each line.",
+        f"{public.names(*traces.values())}. Lengths in tokens, {MS_PER_TOKEN:g} ms each, prompts left out; Poisson arrivals "
+        f"at utilisation {utilisation:g}. Mean wait: theory. P99: 95% intervals from {runs} runs of {n:,} requests, "
+        "the same random numbers in each line.",
     )
