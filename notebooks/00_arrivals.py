@@ -19,7 +19,7 @@
 # - **explain** why a server that is fast enough on average still has a queue.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Lecture: 25 minutes. Predict 2, five requests 3, counts 6, why 5, clumping 4, check 2, break 5, serving 2.
+# Lecture: 29 minutes. Predict 2, five requests 3, counts 6, why 5, clumping 4, check 2, break 5, serving 2.
 # Remember in a year: an average rate says nothing about one second; randomness alone makes a queue.
 
 # %% slideshow={"slide_type": "skip"}

@@ -21,7 +21,7 @@
 # **In one sentence:** under overload either a few hear "no" at the door, or everybody is late.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Lecture: 28 minutes. Predict 2, the door 7, why 3, bucket 4, budget 5, Erlang C 3, one engine or two 3, sizing 3.
+# Lecture: 30 minutes. Predict 2, the door 7, why 3, bucket 4, budget 5, Erlang C 3, one engine or two 3, sizing 3.
 # Ask first: who runs a service that refuses requests? Who decided which ones?
 
 # %% slideshow={"slide_type": "skip"}
