@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 _CELL = "text-align:left;white-space:nowrap"
-_NAME = "text-align:left;font-weight:normal;min-width:8em"  # wraps where the table would be too wide
+_NAME = "text-align:left;font-weight:normal;min-width:{:.2g}em"  # wraps where the table would be too wide
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,9 @@ class Table:
         head = "".join(
             f'<th scope="col" style="text-align:left">{html.escape(str(h))}</th>' if h else "<td></td>" for h in self.head
         )
+        name = _NAME.format(min(8, 0.65 * max((len(first) for first, *_ in self._texts()), default=0)))
         body = "".join(
-            f'<tr><th scope="row" style="{_NAME}">{html.escape(first)}</th>'
+            f'<tr><th scope="row" style="{name}">{html.escape(first)}</th>'
             + "".join(f'<td style="{_CELL}">{html.escape(c)}</td>' for c in rest)
             + "</tr>"
             for first, *rest in self._texts()
