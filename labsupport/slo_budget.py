@@ -811,7 +811,8 @@ def _sizing_picture(figure):
         floor.set_data([p.floor - 0.5] * 2, [-4, 108])
         floor_text.set(x=p.floor - 0.5 - 0.01 * end, text="unstable " if p.floor > 0.3 * end else "")
         interval = f"{e.low:.0f} to {e.high:.0f}" if e.high < math.inf else f"{e.low:.0f} or more"
-        first = f"{e.value} engines [{interval}] for {z.share:g}% of {z.rate:g} requests/s in time; load {p.load:.2f}"
+        unit = "engine" if e.value == 1 else "engines"
+        first = f"{e.value} {unit} [{interval}] for {z.share:g}% of {z.rate:g} requests/s in time; load {p.load:.2f}"
         near = "; near the capacity: too short" if p.load > 0.9 else ""
         second = f"95% intervals: {_PLAN_RUNS} runs of {_plan_seconds(z.rate):.0f} s, the same requests for all{near}"
         head.set_text(f"{first}\n{second}")
@@ -952,10 +953,11 @@ def doors() -> Still:
     return Still(picture, None)
 
 
-def good_share(load=1.3, seed=1) -> float:
+def good_share(load=1.3, seed=1) -> Estimate:
     """Per cent of the requests with their first token in time, at `load` times the capacity with an open door."""
     o = _open(load, seed)
-    return 100 * float(o.good.sum() / o.offered.sum())
+    e = mean_replications(100 * o.good / o.offered)
+    return replace(e, low=max(0.0, e.low))
 
 
 def three_doors(load=1.3, seed=5, runs=8) -> Table:
