@@ -280,3 +280,5 @@ def test_prediction_is_made_with_the_keyboard_and_confirmed(lesson):
     field.press("Tab")
     lesson.page.keyboard.press("Enter")
     lesson.page.get_by_role("status").filter(has_text="Kept: 3 requests/s").wait_for()
+    recalled = lesson.page.get_by_role("status").filter(has_text="You predicted 3 requests/s; the value is ")
+    recalled.wait_for()

@@ -2,6 +2,7 @@
 
 import importlib
 import io
+import sys
 
 import numpy as np
 import pytest
@@ -203,6 +204,19 @@ def test_prediction_is_kept_and_shown_back():
     assert str(recall("99.cache", 42.9, "GB")) == (
         "You predicted 10 GB; the value is 42.9 GB. You were 4.3 times too low."
     )
+
+
+def test_what_was_recalled_follows_a_prediction_that_comes_later():
+    """As when all cells run first: in a lesson as an app, and after "Run all"."""
+    recalled = recall("99.later", 42.9, "GB")
+    data, _ = recalled._repr_mimebundle_()
+    assert "not committed a prediction" in data["text/plain"] and "widget-view" in "".join(data)
+    field, commit = predict("99.later", "How much?", "GB").children[1].children
+    field.value = 43.0
+    commit.click()
+    [(_, shown)] = sys.modules[recall.__module__]._shown["99.later"]
+    assert "You predicted 43 GB; the value is 42.9 GB. That is within 5%." in shown.value
+    assert str(recalled) in shown.value
 
 
 def test_page_without_a_kernel_shows_questions_and_values_and_no_prediction(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections import defaultdict
 
 import ipywidgets as widgets
 
@@ -55,6 +56,9 @@ def predict(key: str, question: str, unit: str = "") -> Asked:
     def keep(_):
         progress.record_prediction(key, field.value)
         said.value = _kept(field.value, unit)
+        for recalled, shown in _shown[key]:
+            recalled.predicted = field.value
+            shown.value = recalled._repr_html_()
 
     button.on_click(keep)
     asked = widgets.HTML(f"<b>Predict.</b> {html.escape(question)}")
@@ -63,14 +67,18 @@ def predict(key: str, question: str, unit: str = "") -> Asked:
 
 def recall(key: str, value, unit: str = "") -> Recalled:
     """Show the prediction kept under `key` beside `value`, the number (or the `Estimate`) that the lesson has found."""
-    return Recalled(progress.prediction(key), value, unit)
+    return Recalled(key, progress.prediction(key), value, unit)
+
+
+# What was recalled under a key, and where it stands: all cells may have run before anything is committed.
+_shown: dict[str, list[tuple[Recalled, widgets.HTML]]] = defaultdict(list)
 
 
 class Recalled:
-    """A prediction beside what came out."""
+    """A prediction beside what came out; it follows when another number is committed."""
 
-    def __init__(self, predicted: float | None, value, unit: str):
-        self.predicted, self.unit = predicted, unit
+    def __init__(self, key: str, predicted: float | None, value, unit: str):
+        self.key, self.predicted, self.unit = key, predicted, unit
         self.value = getattr(value, "value", value)
         self._interval = ""
         if getattr(value, "low", None) is not None:
@@ -89,6 +97,16 @@ class Recalled:
 
     def _repr_html_(self):
         return f'<div role="status"><b>{html.escape(str(self))}</b></div>'
+
+    def _repr_mimebundle_(self, include=None, exclude=None, **kw):
+        still = {"text/plain": str(self), "text/html": self._repr_html_()}
+        if frames.wanted():
+            return still
+        shown = widgets.HTML(still["text/html"])
+        _shown[self.key].append((self, shown))
+        live = shown._repr_mimebundle_(include=include, exclude=exclude, **kw)
+        data, meta = live if isinstance(live, tuple) else (live, {})
+        return {**data, **still}, dict(meta)
 
 
 def _kept(value: float, unit: str) -> str:
