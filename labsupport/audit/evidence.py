@@ -148,7 +148,7 @@ def quantile_size(run):
     else:
         reason = (
             f"{n} requests are enough for {label(p)}, which needs {needed}. The interval takes requests as independent; "
-            "see the next check."
+            "whether they are is a check of its own."
         )
     return verdict, numbers, reason
 
