@@ -1,12 +1,16 @@
 'use strict';
-// What scrolls sideways can be reached by keyboard.
-for (const box of document.querySelectorAll('.scroll')) {
-  if (box.scrollWidth > box.clientWidth) {
-    box.tabIndex = 0;
-    box.setAttribute('role', 'group');
-    box.setAttribute('aria-label', 'Scrolls sideways');
+// What scrolls sideways can be reached by keyboard; what is folded has no width until it is opened.
+function reach() {
+  for (const box of document.querySelectorAll('.scroll, pre')) {
+    if (box.scrollWidth > box.clientWidth) {
+      box.tabIndex = 0;
+      box.setAttribute('role', 'group');
+      box.setAttribute('aria-label', 'Scrolls sideways');
+    }
   }
 }
+reach();
+document.addEventListener('toggle', reach, true);
 
 // Search over all pages. The index is a script, since a page from disk may load nothing else.
 {
