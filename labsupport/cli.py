@@ -67,7 +67,7 @@ def slides(parser: argparse.ArgumentParser) -> Run:
         if args.static:
             from labsupport.pages import slides as static
 
-            return print(f"Open {static.build(args.out, args.lessons or None)} in a browser.")
+            return print(f"Open {static.build(args.out, args.lessons or None, say=print)} in a browser.")
         from labsupport import slides
 
         if len(args.lessons) != 1:

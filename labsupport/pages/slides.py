@@ -73,12 +73,20 @@ def deck(notebook: NotebookNode, stems: Iterable[str] = ()) -> str:
         resources={
             "title": _title(notebook.cells[0].source),
             "mark": MARK,
+            "minutes": minutes(notebook),
             "style": "\n".join(path.read_text(encoding="utf-8") for path in styles),
             # As data, a script needs no care for what HTML reads in it.
             "scripts": [base64.b64encode(path.read_bytes()).decode() for path in scripts],
         },
     )
     return made
+
+
+def minutes(notebook: NotebookNode) -> int:
+    """How long the lecture takes, as the lesson's first speaker notes say; 0 where they do not."""
+    notes = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    found = re.search(r"^Lecture: (\d+) minutes", notes, re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def _title(source: str) -> str:

@@ -5,16 +5,18 @@ const deck = document.querySelector('.reveal');
 function fit() {
   const slide = Reveal.getCurrentSlide();
   deck.style.removeProperty('--picture');
-  const over = slide.scrollHeight - slide.clientHeight;
+  const ends = [...slide.children].map(child => child.offsetTop + child.offsetHeight);
+  const over = Math.max(...ends) + parseFloat(getComputedStyle(slide).paddingBottom) - slide.clientHeight;
   const picture = Math.max(0, ...[...slide.querySelectorAll('.output img')].map(image => image.offsetHeight));
   if (over > 0 && picture) deck.style.setProperty('--picture', Math.max(3 / 4, 1 - over / picture));
 }
 
 Reveal.on('ready', fit);
 Reveal.on('slidechanged', fit);
+deck.addEventListener('toggle', fit, true); // an answer was opened
 Reveal.initialize({
   width: 1024, height: 768, margin: 0, minScale: .2, maxScale: 4, center: false, navigationMode: 'linear', hash: true,
-  slideNumber: 'c/t', transition: 'none', backgroundTransition: 'none', plugins: [RevealNotes],
+  totalTime: 60 * deck.dataset.minutes, slideNumber: 'c/t', transition: 'none', backgroundTransition: 'none', plugins: [RevealNotes],
 });
 
 // A slider reached with Tab takes the arrows; one moved with the mouse leaves them to the slides.
