@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Iterator
 from html import unescape
+from pathlib import Path
 
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
@@ -29,6 +31,15 @@ def mathml(formula: str, display: str = "inline") -> str:
             'pages need the package latex2mathml for formulas; pip install "queueing-lab[pages]"'
         ) from None
     return convert(formula.strip(), display=display)
+
+
+def math_css() -> str:
+    """CSS that gives formulas a font whose brackets and roots stretch, the font included: few systems have one."""
+    font = base64.b64encode(Path(__file__).with_name("templates").joinpath("math.woff2").read_bytes()).decode()
+    return (
+        f'@font-face {{ font-family: "Queueing Lab Math"; src: url(data:font/woff2;base64,{font}) format("woff2"); }}\n'
+        'math { font-family: "Queueing Lab Math", math; }\n'
+    )
 
 
 def text(html: str) -> str:

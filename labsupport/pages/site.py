@@ -93,8 +93,10 @@ def build(
             glossary=glossary and glossary.path,
         )
         (out / page.path).write_text(html, encoding="utf-8")
-    for name in ("site.css", "site.js"):
-        (out / name).write_bytes((TEMPLATES / name).read_bytes())
+    styles = (TEMPLATES / "site.css").read_text(encoding="utf-8")
+    # Inside the style sheet, since not every browser takes a font from another folder of a disk.
+    (out / "site.css").write_text(markdown.math_css() + styles, encoding="utf-8")
+    (out / "site.js").write_bytes((TEMPLATES / "site.js").read_bytes())
     index = [entry for page in pages[1:] for entry in _entries(page)]
     script = f"const SEARCH = {json.dumps(index, ensure_ascii=False, separators=(',', ':'))};\n"
     (out / "search.js").write_text(script, encoding="utf-8")

@@ -74,7 +74,7 @@ def deck(notebook: NotebookNode, stems: Iterable[str] = ()) -> str:
             "title": _title(notebook.cells[0].source),
             "mark": MARK,
             "minutes": minutes(notebook),
-            "style": "\n".join(path.read_text(encoding="utf-8") for path in styles),
+            "style": markdown.math_css() + "\n".join(path.read_text(encoding="utf-8") for path in styles),
             # As data, a script needs no care for what HTML reads in it.
             "scripts": [base64.b64encode(path.read_bytes()).decode() for path in scripts],
         },
