@@ -234,7 +234,7 @@ def test_one_lesson_is_shown_at_a_time(arguments, told, capsys):
 class LiveDeck:
     """The lesson that `qlab slides` presents."""
 
-    PICTURE = f'.jp-deck-mod-onscreen .qlab-explorer img.widget-image:not([alt="{BEFORE}"]):not([title="{BEFORE}"])'
+    PICTURE = f'.jp-deck-mod-visible .qlab-explorer img.widget-image:not([alt="{BEFORE}"]):not([title="{BEFORE}"])'
 
     def __init__(self, page, lab: browser.Lab):
         self.page, self.errors = page, []
@@ -306,7 +306,7 @@ def test_live_slides_have_sliders_and_leave_the_learners_files_alone(chromium, d
             if first_explorer is None and deck.page.locator(deck.PICTURE).count():
                 first_explorer = seen[-1]
                 alt = deck.alt()
-                handle = deck.page.locator(".jp-deck-mod-onscreen .noUi-handle").first
+                handle = deck.page.locator(".jp-deck-mod-visible .noUi-handle").first
                 box = handle.bounding_box()
                 deck.page.mouse.move(box["x"] + 8, box["y"] + 8)
                 deck.page.mouse.down()
@@ -318,7 +318,7 @@ def test_live_slides_have_sliders_and_leave_the_learners_files_alone(chromium, d
                 deck.page.keyboard.press("ArrowRight")
                 deck.wait_for_another(alt)
                 assert deck.at == seen[-1], "the slider's arrow turned the page"
-                deck.page.locator(".jp-deck-mod-onscreen .noUi-base").first.click(position={"x": 20, "y": 2})
+                deck.page.locator(".jp-deck-mod-visible .noUi-base").first.click(position={"x": 20, "y": 2})
     assert seen == steps
     assert first_explorer is not None
     assert [deck.press("ArrowLeft") for _ in steps[1:]] == steps[-2::-1]
