@@ -47,6 +47,9 @@ predict(
 # %% slideshow={"slide_type": "fragment"}
 arrivals.five_requests()
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask before the table: same server, same work, so who waits, and for how long? (Nobody; and 0 to 400 ms.)
+
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Same requests, same server, same work. The second column waits 200 ms on average, the first one not at all.
 # What counts is *when* they come.
