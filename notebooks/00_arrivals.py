@@ -136,6 +136,9 @@ arrivals.against_poisson()
 # %% slideshow={"slide_type": "fragment"}
 arrivals.not_the_queue()
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask: at C = 124 the budget is exceeded in less than 1% of the seconds. What share of the requests waits? Take three guesses first.
+
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # At C = 124 fewer than 1% of the seconds bring more than the server can do in a second, yet 80% of the requests wait. A queue
 # depends on the moments within the second, on the service times, and on what the last second left behind.
