@@ -112,6 +112,9 @@ open_closed.population()
 # %% slideshow={"slide_type": "fragment"}
 open_closed.variability()
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask: which of the two loops can have 100 requests behind a long one? (Only the open one: the closed one has 12 users.)
+
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Behind a long request at most *N* − 1 others can queue; in the open loop the queue has no such limit. So a closed test
 # understates exactly what hurts users most: variable service (Schroeder, Wierman and Harchol-Balter, 2006).
