@@ -128,6 +128,9 @@ open_closed.variability()
 # %% slideshow={"slide_type": "fragment"}
 open_closed.caps()
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask the room to vote: which of the three tools would you believe? Then read the last column.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # One server, one load, one promise: within 1 s. Two of the tools report 97% kept, one 79%. Of all that was intended it is
 # 79% at most.
