@@ -120,6 +120,9 @@ coordinated_omission.clocks()
 # %% slideshow={"slide_type": "fragment"}
 coordinated_omission.connections()
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask before the table: how many connections until the tool sees what users see? (As many as requests in the stall.)
+
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # One slow value per connection. It takes as many connections as there are requests in the stall, here 200/s × 2 s = 400,
 # until none has to wait for another. Then it *is* an open generator.
