@@ -135,6 +135,9 @@ coordinated_omission.connections()
 # %% slideshow={"slide_type": "fragment"}
 coordinated_omission.slow_alone()
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask for a vote: is the correction right here too? (No: nobody waited behind the slow request.)
+
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Now the *uncorrected* tool is right, and both remedies invent a second that no user waits. Each assumes that a slow
 # answer held up everybody. A tool that waits can't know. **Only the open generator is right in both worlds**: it asks.
