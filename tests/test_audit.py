@@ -254,6 +254,16 @@ def test_failures_without_an_end_do_not_stay_inside():
         assert {found[check].verdict for check in ("little", "peak", "loop", "stability")} == {"holds"}
 
 
+@pytest.mark.parametrize(("width", "verdict"), [(0.05, "broken"), (3.0, "holds")])
+def test_a_burst_that_drains_is_no_time_out(width, verdict):
+    """2% of the answers end within 50 ms of the longest, as time-outs do; or over 3 s, as the last of a burst do."""
+    rng = np.random.default_rng(12)
+    response = np.concatenate([rng.exponential(5.0, 980).clip(0.1, 50), 60.0 - width * rng.random(20)])
+    sent = np.arange(1000.0)
+    finding = audit(RequestLog(sent, sent, sent + rng.permutation(response)))["failures"]
+    assert finding.verdict == verdict and ("time-out" in finding.reason) == (verdict == "broken")
+
+
 def test_a_clean_run_without_claims():
     log, _ = flaws.open_run(np.random.default_rng(3), 5000)
     assert audit(log).worst == "holds"
@@ -295,7 +305,7 @@ def test_strange_logs_are_judged_and_shown(log):
     for finding in found:
         assert finding.reason.count(". ") >= 1 and finding.lesson
     assert json.loads(report.to_json([found]))["audits"][0]["findings"]
-    assert "Result sheet" in report.sheet_text(found) and "<table>" in report.html([found])
+    assert "Result sheet" in report.sheet_text(found) and "</table>" in report.html([found])
 
 
 def test_reasons_are_two_sentences():
@@ -312,6 +322,9 @@ def test_the_page_escapes_and_describes(tmp_path):
     alts = re.findall(r'<img alt="([^"]+)"', page)
     assert len(alts) == 3 and "failed" in alts[1] and "P99 infinite" in alts[2]
     assert "http" not in page.replace("http-equiv", "")  # needs no other file
+    assert 'name="viewport"' in page and "max-width: 50rem" in page  # rows become blocks on a phone
+    rows = re.findall(r'<tr class="(\w+)"', page)
+    assert rows == sorted(rows, key=["broken", "doubtful", "holds", "unknown"].index) and len(rows) == len(CHECKS)
 
 
 def test_the_sheet_leaves_out_what_cannot_be_said():

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from labsupport import sizing
 from labsupport.queueing import engine, simulate, theory, workload
+from labsupport.queueing.slo import largest_rate_meeting
 from labsupport.queueing.sweep import run_all, sweep
 
 RATES, SEEDS, N = (5.0, 8.0, 9.0), 6, 4000
@@ -102,6 +103,24 @@ def test_values_stand_at_their_rate_and_seed(rates, seeds):
     assert (found.values[:, :, 0] == np.array(rates)[:, None]).all()
     assert found.at(rates[0], 1).value == pytest.approx(np.mean([np.random.default_rng(s).random() for s in range(seeds)]))
     assert len(found.estimates(0)) == len(rates) == str(found).count("\n") + 1
+
+
+def kept(rate, rng):
+    """Share of the requests of M/M/1 with 0.1 s of service that wait at most 0.5 s."""
+    arrival, service = workload.poisson(rng, rate, N), workload.exponential(0.1).sample(rng, N)
+    return np.mean(simulate.fcfs(arrival, service).wait[N // 5 :] <= 0.5)
+
+
+def test_goodput_by_bisection_on_a_pool():
+    with threads() as pool:
+        found = [
+            largest_rate_meeting(lambda rate, on=on: sweep(kept, [rate], 8, on).at(rate), 0.9, 5.0, 9.5, rtol=1e-2)
+            for on in (None, pool)
+        ]
+    assert found[0] == found[1] and found[0].low < found[0].value < found[0].high
+    exact = theory.largest_rate(theory.MM1(1.0, 0.1), 0.5, "wait", 0.9)
+    error = (found[0].high - found[0].low) / 2 / 2.36  # t quantile of 8 runs
+    assert abs(found[0].value - exact) < 4 * error
 
 
 def test_progress_is_told_after_each_run_in_order():

@@ -84,13 +84,13 @@ def _percentiles(ax, log, audit, style):
             continue
         if estimate.low is None:
             ax.plot(i, estimate.value, "o", color=style.GREY, mfc="white")
-            style.label(ax, i, estimate.value, " no interval", color=style.GREY, va="center")
+            style.label(ax, i + 0.07, estimate.value, "no interval", color=style.GREY, va="center")
         else:
             high = estimate.high if np.isfinite(estimate.high) else estimate.value
             ax.plot([i, i], [estimate.low, high], color=style.BLUE)
             ax.plot(i, estimate.value, "o", color=style.BLUE)
         told.append(f"P{100 * p:g} {estimate.brief} s")
     ax.set_xticks(range(len(points)), [f"P{100 * p:g}" for p in points])
-    ax.set(ylabel="response time (s)", xlabel="percentile, failures infinite", xlim=(-0.5, len(points) - 0.2))
+    ax.set(ylabel="response time (s)", xlabel="percentile, failures infinite", xlim=(-0.5, len(points) - 0.1))
     ax.set(title="Percentiles with 95% intervals (requests taken as independent)", ylim=(0, None))
     return f"Percentiles of the response time with 95% intervals, failures infinite: {'; '.join(told)}."

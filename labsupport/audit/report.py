@@ -5,10 +5,11 @@ import math
 import textwrap
 from html import escape
 
-from labsupport.audit.finding import BROKEN, DOUBTFUL, HOLDS, UNKNOWN, VERDICTS
+from labsupport.audit.finding import BROKEN, DOUBTFUL, HOLDS, UNKNOWN
 from labsupport.queueing.statistics import attainment, quantile
 
 _MARK = {HOLDS: "holds", DOUBTFUL: "doubtful", BROKEN: "BROKEN", UNKNOWN: "can't check"}
+_CLASS = {HOLDS: "holds", DOUBTFUL: "doubtful", BROKEN: "broken", UNKNOWN: "unknown"}
 _SIGN = {HOLDS: "\u2713", DOUBTFUL: "?", BROKEN: "\u2717", UNKNOWN: "\u2013"}
 
 
@@ -32,11 +33,14 @@ def _count(audit):
     )
 
 
+def _worst_first(audit):
+    return sorted(audit, key=lambda finding: (BROKEN, DOUBTFUL, HOLDS, UNKNOWN).index(finding.verdict))
+
+
 def text(audit, width=100, numbers=True):
     """The audit as lines of text, worst findings first."""
     lines = [f"{heading(audit)}: {_count(audit)}", ""]
-    order = sorted(audit, key=lambda finding: (BROKEN, DOUBTFUL, HOLDS, UNKNOWN).index(finding.verdict))
-    for finding in order:
+    for finding in _worst_first(audit):
         lines.append(f"{_MARK[finding.verdict]:<12} {finding.title}")
         lines += textwrap.wrap(finding.reason, width, initial_indent=" " * 13, subsequent_indent=" " * 13)
         if numbers and finding.numbers:
@@ -152,19 +156,19 @@ def sheet_text(audit, width=100):
 
 
 def table_html(audit):
-    """The findings as an HTML table."""
+    """The findings as an HTML table, worst first."""
     rows = []
-    for finding in audit:
+    for finding in _worst_first(audit):
         told = "<br>".join(
             f"{escape(name)}: {escape(number(value))}" for name, value in finding.numbers.items()
         )
         rows.append(
-            f'<tr class="{VERDICTS.index(finding.verdict)}"><th scope="row">{escape(finding.title)}</th>'
+            f'<tr class="{_CLASS[finding.verdict]}"><th scope="row">{escape(finding.title)}</th>'
             f"<td><b>{_SIGN[finding.verdict]} {escape(finding.verdict)}</b></td><td>{escape(finding.reason)}</td>"
             f"<td>{told}</td><td>{escape(finding.lesson)}</td></tr>"
         )
     return (
-        f"<table><caption>{escape(heading(audit))}: {escape(_count(audit))}</caption><thead><tr>"
+        f'<table class="findings"><caption>{escape(heading(audit))}: {escape(_count(audit))}</caption><thead><tr>'
         + "".join(
             f'<th scope="col">{name}</th>' for name in ("Check", "Verdict", "Reason", "Numbers", "Lesson")
         )
@@ -173,11 +177,18 @@ def table_html(audit):
 
 
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; color: #1A1A1A;
-       background: white }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; color: #1A1A1A;
+       background: white; overflow-wrap: break-word }
+h1 { overflow-wrap: anywhere } img { max-width: 100% } figure { margin: 1.5rem 0 }
 table { border-collapse: collapse; width: 100%; font-size: 0.9rem } caption { text-align: left; font-weight: 600 }
 th, td { border-bottom: 1px solid #D9D9D9; padding: 0.4rem; text-align: left; vertical-align: top }
-td:nth-child(2) { white-space: nowrap } img { max-width: 100% } @media print { section { break-after: page } }
+.broken b { color: #A03E00 } .doubtful b { color: #7A5000 } .holds b { color: #006B4F } .unknown b { color: #555 }
+@media (min-width: 50rem) { .findings td:nth-child(2) { white-space: nowrap } .findings td:nth-child(4) { width: 28% } }
+@media (max-width: 50rem) {
+  tr { display: block; border-bottom: 1px solid #888; padding: 0.5rem 0 } thead { display: none }
+  th, td { display: block; border: 0; padding: 0.15rem 0 } td:empty { display: none }
+}
+@media print { section { break-after: page } }
 """
 
 
@@ -203,6 +214,7 @@ def html(audits):
             + f"{figures}</section>"
         )
     return (
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Benchmark audit</title>'
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><title>Benchmark audit</title>'
         f"<style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>"
     )

@@ -86,7 +86,8 @@ def largest_rate_meeting(measure, target, low, high, rtol=1e-3):
     """Goodput (a): the largest arrival rate at which attainment is still at least `target`, by bisection.
 
     measure    function of a rate in 1/s that returns the attainment there, an `Estimate` (or a number, and
-               then the result has no interval); use the same random numbers at every rate
+               then the result has no interval); use the same random numbers at every rate, as in
+               `lambda rate: sweep(run, [rate], seeds, executor).at(rate)` of `queueing.sweep`
     target     share of requests that must keep the promise, such as 0.9
     low, high  rates in 1/s between which attainment falls through the target
     rtol       relative precision of the rates
