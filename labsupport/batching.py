@@ -257,9 +257,10 @@ def _timeline_picture(figure):
             bottom.set(xlim=(0, end), ylim=(0, most), yticks=[0, round_size // 2, round_size])
         row = np.arange(rows) + 0.5
         for bars, a, b in ((waits, log.arrival, log.start), (serves, log.start, log.finish)):
-            ends = np.stack([np.column_stack([x[:rows] * 1e3, row]) for x in (a, b)], axis=1)
-            bars.set_segments(ends)
-            bars.set_linewidth(max(0.7, 130 / rows))
+            a, b = a[:rows] * 1e3, b[:rows] * 1e3
+            b = np.where(b > a, np.maximum(b, a + 0.002 * end), b)  # shorter than a pixel is not drawn
+            bars.set_segments(np.stack([np.column_stack([x, row]) for x in (a, b)], axis=1))
+            bars.set_linewidth(max(0.7, 105 / rows))
         ready = start + server.fixed_ms
         fixed.set_verts(_boxes(start, ready, size))
         items.set_verts(_boxes(ready, finish, size))
@@ -268,7 +269,7 @@ def _timeline_picture(figure):
         cap_line.set_xdata([0, 1] if seen else [])
         cap_text.set(y=server.cap, text=f"cap {server.cap}" if seen else "")
         state = ": unstable, the queue grows" if run.load >= 1 else ""
-        first = f"load {run.load:.2g} of the ceiling {server.ceiling:,.0f}/s{state}"
+        first = f"load {run.load:.3g} of the ceiling {server.ceiling:,.0f}/s{state}"
         if run.load >= 1:
             second = "a mean would measure the length of the run, not the server"
         elif run.at_once is None:
@@ -299,7 +300,7 @@ def timeline(**setting) -> Explorer:
         slider("per_item", "cost per request β", "ms", 0.05, 5.0, 0.5, per_decade=20),
         slider("timeout", "timeout", "ms", 0, 50, 0, step=1),
     ]
-    return Explorer("batching.timeline", controls, _timeline_run, _timeline_picture, sample=True, size=(9, 4.9),
+    return Explorer("batching.timeline", controls, _timeline_run, _timeline_picture, sample=True, size=(9, 4.3),
                     setting=setting)  # fmt: skip
 
 
@@ -355,7 +356,7 @@ def _curve_picture(figure):
     ax.xaxis.set_major_formatter("{x:,.0f}")
     colours = {"A": style.BLUE, "B": style.VERMILLION}
     target = ax.plot([], [], color=style.INK, ls="--", lw=1.6)[0]
-    target_text = style.label(ax, 1.01, 0, "", va="center", fontsize=12,
+    target_text = style.label(ax, 1.005, 0, "", va="center", fontsize=12,
                               transform=ax.get_yaxis_transform())  # fmt: skip
     drawn, columns = {}, {}
     for x, (name, colour) in zip((0.68, 1.04), colours.items(), strict=True):
@@ -396,9 +397,13 @@ def _curve_picture(figure):
             other = pair.b if name == "A" else pair.a
             smaller = server.ceiling < other.ceiling or server.ceiling == other.ceiling and name == "A"
             left = smaller and server.ceiling > 0.06 * right
-            text.set(x=server.ceiling + right * (-0.012 if left else 0.012), y=0.985 * high, ha="right" if left else "left")
+            at = server.ceiling + right * (-0.012 if left else 0.012)
+            # Where the other curve would run through the name it stands lower, below that curve.
+            there = np.interp(at, *curve_of(other)) / high if at < other.ceiling else 0
+            y = 0.985 if not 0.85 < there < 1.12 else 0.79
+            text.set(x=at, y=y * high, ha="right" if left else "left")
             values = (
-                f"{server.low_load_ms:.3g} ms",
+                f"{server.low_load_ms:.4g} ms",
                 _per_second(knee_rate),
                 f"{knee_ms:.3g} ms",
                 _per_second(server.ceiling),
@@ -436,7 +441,7 @@ def curve(**setting) -> Explorer:
         slider("per_item", "B: cost per request β", "ms", 0.1, 5.0, 0.25, per_decade=20),
         slider("target", "latency target", "ms", 10, 200, 30, step=5),
     ]
-    return Explorer("batching.curve", controls, _pair, _curve_picture, size=(9, 4.7), setting=setting)
+    return Explorer("batching.curve", controls, _pair, _curve_picture, size=(9, 4.5), setting=setting)
 
 
 EXPLORERS = (timeline, curve)
@@ -703,6 +708,8 @@ def bursts() -> Still:
 
 def fit(batch_1: float, ms_1: float, batch_2: float, ms_2: float) -> tuple[float, float]:
     """Fixed and marginal cost in ms of a step, from its length at two batch sizes: the line through two points."""
+    if batch_1 == batch_2:
+        raise ValueError(f"batch_1 and batch_2 are both {batch_1!r}; give the step at two different batch sizes.")
     per_item = (ms_2 - ms_1) / (batch_2 - batch_1)
     return ms_1 - per_item * batch_1, per_item
 
@@ -757,7 +764,16 @@ def which_batch(rate=1000, target_ms=50, fixed_ms=5.0, per_item_ms=0.5, share=0.
 
 
 def smallest_cap(rate, target_ms, fixed_ms, per_item_ms, share=0.99, largest=128) -> int | None:
-    """The smallest cap that carries `rate` requests/s with this share within target_ms; None if none up to `largest`."""
+    """The smallest cap that carries `rate` requests/s with this share within target_ms; None if none up to `largest`.
+
+    rate : requests/s, Poisson; target_ms : longest response time of a share `share` of the requests, in (0, 1).
+    fixed_ms, per_item_ms : a batch of b takes fixed_ms + b * per_item_ms. ValueError where a number makes no sense.
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"share={share!r} is not between 0 and 1; give 0.99 for 99% of the requests.")
+    for name, value, unit in (("rate", rate, "requests per second"), ("target_ms", target_ms, "milliseconds")):
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name}={value!r} is not a positive finite number; give {unit} above 0.")
     for cap in range(1, largest + 1):
         server = Server(fixed_ms, per_item_ms, cap)
         if rate < server.ceiling and share_within(server, rate, target_ms) >= share:

@@ -176,6 +176,21 @@ def test_smallest_cap_keeps_the_promise_and_one_less_does_not():
     assert abs(z_of(shares, batching.share_within(server, 1000, 50))) < 4
     assert batching.smallest_cap(2500, 50, 5, 0.5, largest=40) is None
     assert batching.smallest_cap(1000, 5, 5, 0.5, largest=40) is None
+    for wrong in (dict(share=99), dict(target_ms=0), dict(rate=-1), dict(fixed_ms=-5)):
+        with pytest.raises(ValueError, match="="):
+            batching.smallest_cap(**dict(rate=1000, target_ms=50, fixed_ms=5, per_item_ms=0.5) | wrong)
+    with pytest.raises(ValueError, match="batch_1 and batch_2"):
+        batching.fit(16, 8.24, 16, 9.42)
+
+
+@pytest.mark.parametrize("rate", [10, 100])
+def test_a_service_shorter_than_a_pixel_is_still_drawn(rate):
+    """Every request in view has a blue bar that is at least a pixel long."""
+    e = batching.timeline(rate=rate, cap=1, fixed=0.5, per_item=0.05)
+    top = e._canvas._figure.axes[0]
+    serves = top.collections[1].get_segments()
+    assert len(serves) == 60
+    assert min(s[1, 0] - s[0, 0] for s in serves) >= 0.0019 * top.get_xlim()[1]
 
 
 def test_timeline_counts_its_batches():
