@@ -100,7 +100,7 @@ def _chance(p: float) -> str:
     return f"= {p:.3g}" if 1e-4 <= p <= 0.9999 else "below 0.0001" if p < 0.5 else "above 0.9999"
 
 
-_RIGHT = (10, 20, 50, 100, 200, 300, 500, 800, 1200, 2500)  # ends of the axis, so that it jumps seldom
+_RIGHT = (10, 20, 50, 100, 200, 300, 600, 1200, 2500)  # ends of the axis, so that it jumps seldom
 
 
 def _counts_picture(figure):
@@ -127,7 +127,7 @@ def _counts_picture(figure):
         edges = np.arange(int(left), int(right) + group + 1, group) - 0.5
         share = np.histogram(r.counts, edges)[0] / len(r.counts) / group
         highest = max(1.25 * float(probability(np.floor(m), m)), 1.02 * share.max())
-        top = style.step_up(highest, (0.02, 0.03, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0))
+        top = style.step_up(highest, (0.02, 0.04, 0.06, 0.1, 0.2, 0.5, 1.0))
         style.limits(ax, (left - 0.5, right), (0, top))
         _columns(bars, edges, share)
         k = np.arange(int(left), int(right) + 1, group)
