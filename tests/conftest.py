@@ -14,6 +14,7 @@ import pytest
 from nbval.plugin import IPyNbFile
 
 from labsupport.pages import executed
+from labsupport.pages import site as site_pages
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -84,6 +85,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def executed_lessons(request):
     """The notebooks of all lessons by stem, run as for pages without a kernel; once, whoever asks first."""
     return executed.executed(cache=request.config.cache.mkdir("executed"))
+
+
+@pytest.fixture(scope="session")
+def site(executed_lessons, tmp_path_factory) -> Path:
+    """The whole site, in a folder of its own."""
+    return site_pages.build(tmp_path_factory.mktemp("site") / "out", executed_lessons).parent
 
 
 @pytest.fixture(scope="session")

@@ -19,12 +19,6 @@ from labsupport.pages import site as builder
 
 
 @pytest.fixture(scope="session")
-def site(executed_lessons, tmp_path_factory) -> Path:
-    """The whole site, in a folder of its own."""
-    return builder.build(tmp_path_factory.mktemp("site") / "out", executed_lessons).parent
-
-
-@pytest.fixture(scope="session")
 def pages(site) -> dict[str, Parsed]:
     return {path.relative_to(site).as_posix(): Parsed(path) for path in sorted(site.rglob("*.html"))}
 
@@ -248,6 +242,21 @@ def test_skip_link_comes_first_and_answers_open(site, offline):
     assert not answer.locator("p").first.is_visible()
     answer.locator("summary").click()
     assert answer.locator("p").first.is_visible()
+
+
+@pytest.mark.browser
+def test_brackets_of_a_formula_grow_with_what_is_between_them(site, offline):
+    """Without a font for formulas, which few systems have, they stay as high as a letter."""
+    offline.goto((site / "notebooks" / "05_batching.html").as_uri())
+    offline.evaluate("() => document.fonts.ready")
+    bracket, fraction = offline.evaluate(
+        """() => {
+            const bracket = [...document.querySelectorAll('mo')].find(
+                mo => mo.textContent === '[' && mo.nextElementSibling?.matches('mfrac, mrow:has(> mfrac)'));
+            return [bracket, bracket.nextElementSibling].map(element => element.getBoundingClientRect().height);
+        }"""
+    )
+    assert bracket > 0.8 * fraction
 
 
 # -- how it is built ------------------------------------------------------------------------------------------
