@@ -13,7 +13,7 @@ from .lab import Explorer, Still, Table, choice, slider, style
 from .queueing import simulate, statistics, theory, workload
 from .queueing.requestlog import RequestLog
 from .queueing.statistics import Estimate, mean_replications, paired, quantile_replications
-from .records import traces
+from .records import public, traces
 from .records.public import MOONCAKE_TICK_S, code, conversation, mooncake
 
 
@@ -125,11 +125,17 @@ def _race(servers, utilisation, service, routing, seed) -> _Race:
     return _Race(_logs(servers, utilisation, service, seed), servers, utilisation, service, routing)
 
 
+def _times(ratio: float) -> str:
+    """How many times: two digits, and no more than a short run can tell."""
+    return "> 1,000" if ratio > 1000 else f"= {ratio:.0f}" if ratio >= 10 else f"= {ratio:.2g}"
+
+
 _SHOWN = 40.0  # mean service times in the upper pictures
 
 
 def _pooling_picture(figure):
     above, below, bottom = figure.subplots(3, 1, height_ratios=(1.25, 0.7, 2.1))
+    style.room(figure, left=0)
     time = np.linspace(0, _SHOWN, 601)
     for ax in (above, below):
         ax.set_xlim(0, _SHOWN)
@@ -146,12 +152,12 @@ def _pooling_picture(figure):
     rows = np.arange(len(simulate.POLICIES))[::-1]
     bottom.set_yticks(rows, [SHORT[p] for p in simulate.POLICIES])
     bottom.set_ylim(-0.6, 4.6)
-    bottom.set_xlabel("mean waiting time (mean service times);   black mark: long run, by formula, if known")
+    bottom.set_xlabel("mean waiting time (mean service times); mark: long run, by formula")
     bottom.grid(visible=False)
     bars = bottom.barh(rows, 0.0, height=0.62, color=style.PALE)
     marks = bottom.plot([], [], "|", color=style.INK, ms=18, mew=2.5)[0]
     beside = bottom.get_yaxis_transform()  # x in axes, y in rows
-    values = [bottom.text(0.7, y, "", va="center", transform=beside) for y in rows]
+    values = [bottom.text(0.69, y, "", va="center", transform=beside) for y in rows]
     corner = dict(ha="right", va="bottom", fontsize=12, transform=bottom.transAxes)
     note = bottom.text(1, 1.04, "", color=style.PURPLE, **corner)
     bottom.set_title("The same requests in each row (counted: no intervals)")
@@ -175,7 +181,7 @@ def _pooling_picture(figure):
         for bar, text, (policy, value) in zip(bars, values, mean.items(), strict=True):
             bar.set(width=value, color=style.BLUE if policy == race.routing else style.PALE)
             several = policy != "shared" and race.servers > 1 and mean["shared"] > 0
-            times = f"  =  {_number(value / mean['shared'])} × shared" if several else ""
+            times = f" {_times(value / mean['shared'])} × shared" if several else ""
             text.set_text(_number(value) + times)
         share, name = race.wasted, SHORT[race.routing]
         wasted = "never" if share < 1e-6 else f"{share:.0%} of the time"
@@ -184,9 +190,10 @@ def _pooling_picture(figure):
         note.set_text(short)
         each = ", ".join(f"{SHORT[p]} {_number(value)}" for p, value in mean.items())
         return (
-            f"{race.servers} servers at utilisation {race.utilisation:g}. Above, requests waiting and servers idle over "
-            f"time with {name}: a request waits while a server is idle {wasted}. Below, the mean waiting time of the "
-            f"same {race.counted:,} requests in mean service times: {each}. One run, counted{short and '; ' + short}."
+            f"{race.servers} server{'s' * (race.servers > 1)} at utilisation {race.utilisation:g}. Above, requests waiting "
+            f"and servers idle over time with {name}: a request waits while a server is idle {wasted}. Below, the mean "
+            f"waiting time of the same {race.counted:,} requests in mean service times: {each}. One run, "
+            f"counted{short and '; ' + short}."
         )
 
     return [waiting, idle, *bars, marks, *values, note, title], move
@@ -201,7 +208,7 @@ def pooling(**setting) -> Explorer:
         choice("routing", "routing", ROUTING),
     ]
     return Explorer("bursts_pooling_fanout.pooling", controls, _race, _pooling_picture, sample=True,
-                    size=(9, 4.8), setting=setting)  # fmt: skip
+                    size=(9, 4.6), setting=setting)  # fmt: skip
 
 
 def routing(servers=8, utilisation=0.8, replications=20, n=10_000) -> Table:
@@ -380,7 +387,8 @@ def _burst_picture(figure):
             if ax.get_ylim() != (0, top):
                 ax.set_ylim(0, top)
         words[0].set_text(f"exact: {_number(b.exact)}")
-        words[1].set_text(f"VUT, dashed: {_number(b.approximate)}, {b.approximate / b.exact - 1:+.0%}")
+        off = f"{b.approximate / b.exact - 1:+.0%}".replace("-", "−")
+        words[1].set_text(f"VUT, dashed: {_number(b.approximate)} ({off})")
         words[2].set_text(f"simulated: {e.brief}")
         heads[0].set_text(f"{len(when)} arrivals at load {b.utilisation:g}, and their waits")
         heads[1].set_text(f"SCV {b.scv:g}, load {b.utilisation:g}")
@@ -394,7 +402,7 @@ def _burst_picture(figure):
     return [waits, rug, exact, vut, bar, dot, *words, *heads], move
 
 
-_COARSE = (5, 20, 50, 200, 500, 2000)
+_COARSE = (0.5, 2, 5, 20, 50, 200, 500, 2000)
 
 
 def bursts(**setting) -> Explorer:
@@ -437,7 +445,7 @@ class Traces(NamedTuple):
     @property
     def names(self) -> str:
         """Names of the three; a stand-in says what it is."""
-        return "; ".join(trace.name for trace in self)
+        return public.names(*self)
 
 
 def real_traces() -> Traces:
@@ -673,7 +681,8 @@ def _fan_out_picture(figure):
             said.append(", ".join(parts))
         limit = _number(f.plain.quantile(0.99))
         p99.set_data([f.plain.quantile(0.99)] * 2, [0.001, 1])
-        over = f"{100 * f.over:.3g}% of the requests take longer than one task's P99, {limit} ms"
+        share = f"{100 * f.over:.3g}%" if f.over < 0.9995 else "over 99.9%"
+        over = f"{share} of the requests take longer than one task's P99, {limit} ms"
         title.set_text(f"Never hedged, {over}")
         return f"Share that takes longer, against latency in ms, on log axes. {'; '.join(said)}. Never hedged, {over}."
 

@@ -155,7 +155,8 @@ lesson.bursty_waits()
 # ## Break it 2: the SCV of the gaps does not know their order
 #
 # Three public traces of LLM services. The *index of dispersion* counts arrivals in windows: variance / mean of the counts.
-# It is 1 for Poisson at every window, and for independent gaps it levels off at their SCV.
+# It is 1 for Poisson at every window, and for independent gaps it levels off at their SCV. (Where the files are not here,
+# labelled stand-ins are shown; the numbers in the text are those of the real traces.)
 
 # %% slideshow={"slide_type": "fragment"}
 three = lesson.real_traces()
@@ -169,7 +170,6 @@ lesson.dispersion(three)
 # looks like a burst and then silence. The SCV of 9.2 was made by the clock.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Without the real files a labelled synthetic stand-in is shown, and its numbers differ a little from the text.
 # Question to ask: which window matters? About as long as the queue needs to drain: slower swings are a change of load.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
