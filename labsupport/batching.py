@@ -372,7 +372,7 @@ def _curve_picture(figure):
         side.text(x, 0.9, name, color=colour, fontsize=16, weight="bold", ha="right")
         columns[name] = [side.text(x, y, "", color=colour, ha="right", fontsize=12) for y in _ROW_HEIGHTS]
     for y, mark in zip(_ROW_HEIGHTS, _MARKS, strict=True):
-        side.text(-0.02, y, mark, fontsize=12)
+        side.text(0.0, y, mark, fontsize=12)
     head = ax.set_title("\n ")
 
     def move(pair: _Pair) -> str:
