@@ -143,7 +143,7 @@ recall("01.kv_cache", chat.gb, unit="GB")
 conversation = little.conversation()
 little.real_trace(conversation)
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "subslide"}
 little.trace_memory(conversation)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
