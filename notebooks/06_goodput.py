@@ -35,8 +35,11 @@ from labsupport.lab import predict, progress, recall
 # For one minute 2,000 requests/s come in. The server then completes 1,523 requests per second without a pause.
 
 # %% slideshow={"slide_type": "fragment"}
-predict("06.attainment",
-        "How many per cent of the requests are answered within 50 ms?", unit="%")
+predict(
+    "06.attainment",
+    "How many per cent of the requests are answered within 50 ms?",
+    unit="%",
+)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Play: three curves
@@ -176,8 +179,11 @@ goodput.failures()
 # Take two stages, independent, each exponential with mean 1 s. The P99 of each is ln(100) = 4.61 s.
 
 # %% slideshow={"slide_type": "fragment"}
-predict("06.p99_of_sum",
-        "What is the P99 of the sum of both stages?", unit="s")
+predict(
+    "06.p99_of_sum",
+    "What is the P99 of the sum of both stages?",
+    unit="s",
+)
 
 # %% slideshow={"slide_type": "subslide"}
 recall("06.p99_of_sum", goodput.p99_of_sum_exact(), unit="s")
@@ -198,7 +204,7 @@ goodput.sums_of_p99()
 #
 # A request meets the SLO when it keeps **both**. Below: one engine with continuous batching; each point is a request.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "subslide"}
 goodput.two_promises()
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
