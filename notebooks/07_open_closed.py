@@ -37,8 +37,11 @@ from labsupport.lab import predict, progress, recall
 # Then the service opens to the public: 0.917 requests/s again, from people who do not know of each other (Poisson).
 
 # %% slideshow={"slide_type": "fragment"}
-predict("07.open_response",
-        "What mean response time do the people see?", unit="s")
+predict(
+    "07.open_response",
+    "What mean response time do the people see?",
+    unit="s",
+)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Play: two loops around one server
@@ -48,7 +51,7 @@ predict("07.open_response",
 #
 # Mean service time *S* = 1 s, so the capacity is 1 request/s. The open loop starts at the rate that the closed one reaches.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "subslide"}
 open_closed.two_loops()
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
