@@ -40,9 +40,12 @@ from labsupport.lab import predict, progress, recall
 # For two minutes 30% more requests come in than it can complete. Nobody is refused.
 
 # %% slideshow={"slide_type": "fragment"}
-predict("10.good",
-        "How many per cent of the requests that come after the first 20 s "
-        "get their first token within 2 s?", unit="%")
+predict(
+    "10.good",
+    "How many per cent of the requests that come after the first 20 s "
+    "get their first token within 2 s?",
+    unit="%",
+)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Play: a door
@@ -107,7 +110,7 @@ slo_budget.doors()
 #
 # The bucket does not know the engine: it is a promise that the *client* can be held to.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "subslide"}
 slo_budget.bucket()
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -222,7 +225,8 @@ slo_budget.plan(
 # %% slideshow={"slide_type": "fragment"}
 with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
     longer = slo_budget.plan(
-        slo_budget.MACHINE, promise, share=0.99, rate=44.2, seconds=300, executor=pool,
+        slo_budget.MACHINE, promise, share=0.99, rate=44.2,
+        seconds=300, executor=pool,
         prompt_tokens=trace.prompt_tokens,
     output_tokens=trace.output_tokens,
     )  # fmt: skip
