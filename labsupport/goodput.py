@@ -474,7 +474,10 @@ def one_minute(rates=(500, 1000, 1400, 1450, 1500, 2000), seconds=60, runs=8) ->
             1
         ]
         exact = 100 * exact_attainment(rate, SLO_MS)
-        rows.append((f"{rate:,}", _pm(throughput), _percent(within), f"{exact:.4g}%", _pm(good)))
+        share = _percent(within)
+        if within.half_width:  # shorter than both ends: the table is wide
+            share = f"{_pm(replace(within, value=100 * within.value, low=100 * within.low, high=100 * within.high))}%"
+        rows.append((f"{rate:,}", _pm(throughput), share, f"{exact:.4g}%", _pm(good)))
     return Table(
         ("λ (1/s)", "throughput (1/s)", "attainment", "long run", "goodput (b) (1/s)"),
         tuple(rows),
@@ -598,8 +601,8 @@ def fixed_count(counts=(250, 500, 1000, 2000, 4000, 8000), stable=1200, unstable
         rows.append(
             (
                 f"{n:,}",
-                low.brief,
-                high.brief,
+                _pm(low),
+                _pm(high),
                 largest_rate_meeting(measure, 0.9, 500, 30_000, rtol=2e-3).brief,
             )
         )

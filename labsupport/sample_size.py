@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from .lab import Explorer, Still, Table, choice, slider, style
+from .lab.table import plus_minus
 from .queueing import simulate, statistics, theory, workload
 from .queueing.statistics import (
     Estimate,
@@ -539,7 +540,8 @@ def spread_of_p99(sizes=(100, 500, 1000, 10_000, 100_000), cv=2.0, repetitions=4
     rows = []
     for n in sizes:
         t = repeat_test(n, 0.99, cv, u)
-        rows.append((f"{n:,}", f"{n / 100:,.0f}", t.spread_percent.brief, f"{100 * t.formula:.3g}", _percent(t.bias, 1)))
+        sd = plus_minus(t.spread_percent)
+        rows.append((f"{n:,}", f"{n / 100:,.0f}", sd, f"{100 * t.formula:.3g}", _percent(t.bias, 1)))
     return Table(
         ("n", "above P99", "sd, %", "formula, %", "bias"),
         tuple(rows),

@@ -37,8 +37,11 @@ from labsupport.lab import predict, progress, recall
 # A test tool with one connection sends, waits for the answer, sends again. It reports **P99 = 4.6 ms**.
 
 # %% slideshow={"slide_type": "fragment"}
-predict("08.true_p99",
-        "What is the P99 of the users' response time?", unit="ms")
+predict(
+    "08.true_p99",
+    "What is the P99 of the users' response time?",
+    unit="ms",
+)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Play: nines

@@ -37,8 +37,11 @@ from labsupport.lab import predict, progress, recall
 # again. By how much do the reported P99s scatter?
 
 # %% slideshow={"slide_type": "fragment"}
-predict("09.scatter",
-        "What is their standard deviation, in per cent of the true P99?", unit="%")
+predict(
+    "09.scatter",
+    "What is their standard deviation, in per cent of the true P99?",
+    unit="%",
+)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Play: one test, repeated 1,000 times

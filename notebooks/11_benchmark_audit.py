@@ -35,8 +35,11 @@ from labsupport.lab import predict, progress, recall
 # Its file says: **P99 of the response time 1.16 s**. The tool starts its clock when it sends.
 
 # %% slideshow={"slide_type": "fragment"}
-predict("11.p99",
-        "What is P99 in seconds, counted from the moment the user came?", unit="s")
+predict(
+    "11.p99",
+    "What is P99 in seconds, counted from the moment the user came?",
+    unit="s",
+)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Play: one flaw in each file
