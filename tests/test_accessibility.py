@@ -282,3 +282,21 @@ def test_prediction_is_made_with_the_keyboard_and_confirmed(lesson):
     lesson.page.get_by_role("status").filter(has_text="Kept: 3 requests/s").wait_for()
     recalled = lesson.page.get_by_role("status").filter(has_text="You predicted 3 requests/s; the value is ")
     recalled.wait_for()
+
+
+# -- pages without a kernel -----------------------------------------------------------------------------
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_on_the_site(chromium, site, axe, scheme):
+    page = chromium.new_page()
+    page.emulate_media(color_scheme=scheme)
+    for name in ("index", "notebooks/glossary", "notebooks/02_hockey_stick", "notebooks/05_batching",
+                 "exercises/02_hockey_stick"):  # fmt: skip
+        page.goto((site / f"{name}.html").as_uri())
+        # Answers and code lie folded: what is hidden is not looked at.
+        page.evaluate("() => document.querySelectorAll('details').forEach(folded => { folded.open = true })")
+        page.evaluate(axe)
+        assert violations(page) == [], name
+    page.close()
