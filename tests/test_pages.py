@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -334,6 +335,21 @@ def test_lesson_is_run_once_without_a_learners_folder_and_again_when_its_code_ch
     toy_course("import random\nprint(random.random())")
     assert run(tmp_path).cells[1].outputs[0].text != first
     assert len(list((tmp_path / "kept").glob("*.ipynb"))) == 1, "what nobody needs any more is kept"
+
+
+def test_lessons_that_measure_a_server_run_alone(monkeypatch, tmp_path):
+    seen = []
+
+    def kept(stem, *_):
+        seen.append(stem)
+        time.sleep(0.05)
+        seen.append(stem)
+
+    monkeypatch.setattr(executed, "_kept", kept)
+    assert list(executed.executed(cache=tmp_path, jobs=4)) == course.stems()
+    measuring = [stem for stem in course.stems() if executed._measures(stem)]
+    assert "08_coordinated_omission" in measuring and "01_little" not in measuring
+    assert seen[-2 * len(measuring) :] == [stem for stem in measuring for _ in range(2)]
 
 
 def test_widgets_alone_leave_nothing_and_explorers_become_frames(toy_course, tmp_path):

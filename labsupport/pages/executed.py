@@ -34,15 +34,20 @@ def executed(
     """Notebooks of the lessons `stems` (all without it) with outputs, explorers as frames and no widgets.
 
     A lesson is run only where `cache` (default: `pages` in `course.cache()`) has none of the same sources; `jobs`
-    of them run at once (default: one per core), and `say` gets a line for each one that has been run. Neither the
-    learner's folder nor her progress is touched. Raises ValueError, with the lesson and the error, where a cell raises.
+    of them run at once (default: one per core; those that measure a real server run alone, at the end), and `say`
+    gets a line for each one that has been run. Neither the learner's folder nor her progress is touched.
+    Raises ValueError, with the lesson and the error, where a cell raises.
     """
     stems = list(course.stems() if stems is None else stems)
     cache = Path(cache or course.cache() / "pages")
     cache.mkdir(parents=True, exist_ok=True)
     data = _data_files()
+    measuring = [stem for stem in stems if _measures(stem)]
+    others = [stem for stem in stems if stem not in measuring]
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        return dict(zip(stems, pool.map(lambda stem: _kept(stem, cache, data, say), stems), strict=True))
+        made = dict(zip(others, pool.map(lambda stem: _kept(stem, cache, data, say), others), strict=True))
+    made |= {stem: _kept(stem, cache, data, say) for stem in measuring}
+    return {stem: made[stem] for stem in stems}
 
 
 def _kept(stem: str, cache: Path, data: str, say: Callable[[str], object]) -> NotebookNode:
@@ -108,6 +113,12 @@ def _stays(output: NotebookNode) -> bool:
     data = output.get("data", {})
     live = data.pop(LIVE, None)
     return live is None or any(kind != "text/plain" for kind in data)
+
+
+def _measures(stem: str) -> bool:
+    """Whether the lesson puts load on a real server: beside another lesson it would measure that lesson too."""
+    module = course.PACKAGE / f"{stem.partition('_')[2]}.py"
+    return module.is_file() and "from .loadtest" in module.read_text(encoding="utf-8")
 
 
 def _modules(stem: str) -> list[Path]:
