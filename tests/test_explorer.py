@@ -10,6 +10,7 @@ from PIL import Image
 
 from labsupport import course
 from labsupport.lab import Asked, Explorer, Table, choice, predict, progress, recall, slider, style
+from labsupport.queueing import statistics
 
 
 def toy(compute=None, **setting):
@@ -204,6 +205,8 @@ def test_prediction_is_kept_and_shown_back():
     assert str(recall("99.cache", 42.9, "GB")) == (
         "You predicted 10 GB; the value is 42.9 GB. You were 4.3 times too low."
     )
+    simulated = str(recall("99.cache", statistics.Estimate(42.9, 41.0, 45.0), "GB"))
+    assert "42.9 GB (simulated, 95% interval 41 to 45). You were 4.3 times too low." in simulated
 
 
 def test_what_was_recalled_follows_a_prediction_that_comes_later():
