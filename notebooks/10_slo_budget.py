@@ -228,7 +228,7 @@ with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         slo_budget.MACHINE, promise, share=0.99, rate=44.2,
         seconds=300, executor=pool,
         prompt_tokens=trace.prompt_tokens,
-    output_tokens=trace.output_tokens,
+        output_tokens=trace.output_tokens,
     )  # fmt: skip
 longer
 
