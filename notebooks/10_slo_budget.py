@@ -233,7 +233,7 @@ with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
 longer
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# 8 instead of 7. Lesson 09 again: a short run is biased, and its interval does not show it.
+# With Azure's lengths: 8 instead of 7. Lesson 09 again: a short run is biased, and its interval does not show it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Now the trace as it came, replayed eight times faster to reach the same rate:
@@ -244,7 +244,7 @@ slo_budget.plan(
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Same rate, same lengths, same promise: 11 GPUs instead of 8. The average of an hour is not what comes in its busiest minutes. Buy the **upper end** of the
+# Same rate, same lengths, same promise, and with Azure's trace 11 GPUs instead of 8. The average of an hour is not what comes in its busiest minutes. Buy the **upper end** of the
 # interval. It covers chance within this hour, not tomorrow, and a speed-up keeps the bursts of a small service: eight times
 # as many *users* would be smoother.
 
