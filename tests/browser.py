@@ -168,3 +168,24 @@ class Notebook:
     def close(self) -> None:
         self.page.evaluate("async () => { await jupyterapp.shell.currentWidget.sessionContext.shutdown() }")
         self.page.close()
+
+
+# What the course puts into a notebook; JupyterLab's own frame is not ours to judge.
+OURS = [[".jp-Notebook .jp-RenderedMarkdown"], [".jp-Notebook .jp-OutputArea-output"]]
+
+
+def violations(page, include: list[list[str]] | None = None) -> list[str]:
+    """What axe-core calls serious or critical on the page, or in the parts of it that `include` selects."""
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    page.evaluate(AXE_SCRIPT)
+    found = page.evaluate(
+        "async include => await axe.run(include ? {include} : document, {resultTypes: ['violations']})", include
+    )
+    assert found["passes"], "axe has looked at nothing"
+    return [
+        f"{violation['id']} ({violation['impact']}): {node['html'][:200]}"
+        for violation in found["violations"]
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"]
+    ]

@@ -128,27 +128,6 @@ def test_refused_value_is_an_alert():
 # -- a lesson and an exercise in JupyterLab -----------------------------------------------------------
 
 EXPLORER = ".qlab-explorer >> nth=0"
-OURS = [[".jp-Notebook .jp-RenderedMarkdown"], [".jp-Notebook .jp-OutputArea-output"]]
-
-
-def violations(page, include=None) -> list[str]:
-    """What axe-core finds on the page, all but trifles; `include` names the parts that are looked at."""
-    found = page.evaluate(
-        "async include => await axe.run(include ? {include} : document, {resultTypes: ['violations']})", include
-    )
-    assert found["passes"], "axe has looked at nothing"
-    return [
-        f"{violation['id']} ({violation['impact']}): {node['html'][:200]}"
-        for violation in found["violations"]
-        if violation["impact"] in ("serious", "critical")
-        for node in violation["nodes"]
-    ]
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    """The script of axe-core, which a page runs on itself."""
-    return pytest.importorskip("axe_playwright_python.base").AXE_SCRIPT
 
 
 @pytest.fixture(scope="module")
@@ -174,10 +153,9 @@ def show_theme(page, shown: str) -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize("shown", ["Dark", "Light"])
-def test_axe_finds_nothing_serious_in_a_lesson(lesson, axe, shown):
+def test_axe_finds_nothing_serious_in_a_lesson(lesson, shown):
     show_theme(lesson.page, shown)
-    lesson.page.evaluate(axe)
-    assert violations(lesson.page, OURS) == []
+    assert browser.violations(lesson.page, browser.OURS) == []
 
 
 FEEDBACK = """\
@@ -191,7 +169,7 @@ Report([
 
 
 @pytest.mark.browser
-def test_axe_finds_nothing_serious_in_an_exercise(notebook, lab, axe):
+def test_axe_finds_nothing_serious_in_an_exercise(notebook, lab):
     """With every kind of feedback."""
     cells = nbformat.read(lab.work / "exercises" / "02_hockey_stick.ipynb", as_version=4)
     cells.cells.append(nbformat.v4.new_code_cell(FEEDBACK))
@@ -201,19 +179,17 @@ def test_axe_finds_nothing_serious_in_an_exercise(notebook, lab, axe):
     assert not exercise.errors()
     for shown in ("Dark", "Light"):
         show_theme(exercise.page, shown)
-        exercise.page.evaluate(axe)
-        assert violations(exercise.page, OURS) == []
+        assert browser.violations(exercise.page, browser.OURS) == []
     [curve] = exercise.page.locator(".jp-OutputArea-output").get_by_role("img", name="your curve over").all()
     assert "farthest apart at 3" in curve.get_attribute("alt")
 
 
 @pytest.mark.browser
-def test_axe_finds_an_image_without_words(lesson, axe):
-    lesson.page.evaluate(axe)
+def test_axe_finds_an_image_without_words(lesson):
     lesson.page.evaluate(
         "() => document.querySelector('.jp-RenderedMarkdown').insertAdjacentHTML('beforeend', '<img id=mute>')"
     )
-    assert any("mute" in violation for violation in violations(lesson.page, OURS))
+    assert any("mute" in violation for violation in browser.violations(lesson.page, browser.OURS))
     lesson.page.evaluate("() => document.querySelector('#mute').remove()")
 
 
@@ -289,7 +265,7 @@ def test_prediction_is_made_with_the_keyboard_and_confirmed(lesson):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_on_the_site(chromium, site, axe, scheme):
+def test_axe_finds_nothing_serious_on_the_site(chromium, site, scheme):
     page = chromium.new_page()
     page.emulate_media(color_scheme=scheme)
     for name in ("index", "notebooks/glossary", "notebooks/02_hockey_stick", "notebooks/05_batching",
@@ -297,6 +273,5 @@ def test_axe_finds_nothing_serious_on_the_site(chromium, site, axe, scheme):
         page.goto((site / f"{name}.html").as_uri())
         # Answers and code lie folded: what is hidden is not looked at.
         page.evaluate("() => document.querySelectorAll('details').forEach(folded => { folded.open = true })")
-        page.evaluate(axe)
-        assert violations(page) == [], name
+        assert browser.violations(page) == [], name
     page.close()

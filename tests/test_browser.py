@@ -71,6 +71,7 @@ def test_lesson_runs_and_its_first_slider_moves_the_picture(notebook, stem):
     lesson = notebook(f"notebooks/{stem}.ipynb")
     lesson.run_all()
     assert not lesson.errors()
+    assert browser.violations(lesson.page, browser.OURS) == []
     explorer = FirstExplorer(lesson)
     alt, pixels, height = explorer.alt, explorer.pixels, explorer.height
     assert alt, "the picture has no text alternative"
