@@ -207,6 +207,22 @@ def test_frames_slider_moves_picture_and_texts_at_constant_height(site, offline,
 
 
 @pytest.mark.browser
+def test_on_a_phone_only_pictures_tables_and_formulas_scroll_sideways(site, offline):
+    size = offline.viewport_size
+    offline.set_viewport_size({"width": 390, "height": 800})
+    for name in ("index.html", "notebooks/05_batching.html", "exercises/05_batching.html", "notebooks/glossary.html"):
+        offline.goto((site / name).as_uri())
+        offline.evaluate("() => document.fonts.ready")
+        assert offline.evaluate("() => document.documentElement.scrollWidth") <= 390, name
+        unreachable = offline.evaluate(
+            """() => [...document.querySelectorAll('main *')].filter(e => e.scrollWidth > e.clientWidth + 1 && e.tabIndex < 0
+                && e.clientWidth && getComputedStyle(e).overflowX === 'auto').map(e => e.outerHTML.slice(0, 80))"""
+        )
+        assert unreachable == [], f"{name}: scrolls, but not by keyboard"
+    offline.set_viewport_size(size)
+
+
+@pytest.mark.browser
 def test_page_without_script_shows_the_start_of_each_explorer(site, executed_lessons, chromium):
     page = chromium.new_page()
     cdp = chromium.new_cdp_session(page)

@@ -1,7 +1,7 @@
 'use strict';
 // What scrolls sideways can be reached by keyboard; what is folded has no width until it is opened.
 function reach() {
-  for (const box of document.querySelectorAll('.scroll, pre')) {
+  for (const box of document.querySelectorAll('.scroll, pre, .qlab-frames figure')) {
     if (box.scrollWidth > box.clientWidth) {
       box.tabIndex = 0;
       box.setAttribute('role', 'group');
@@ -9,7 +9,8 @@ function reach() {
     }
   }
 }
-reach();
+document.fonts.ready.then(reach);
+addEventListener('resize', reach);
 document.addEventListener('toggle', reach, true);
 
 // Search over all pages. The index is a script, since a page from disk may load nothing else.
