@@ -73,7 +73,7 @@ def deck(notebook: NotebookNode, stems: Iterable[str] = ()) -> str:
         resources={
             "title": _title(notebook.cells[0].source),
             "mark": MARK,
-            "minutes": minutes(notebook),
+            "plan": plan(notebook),
             "style": markdown.math_css() + "\n".join(path.read_text(encoding="utf-8") for path in styles),
             # As data, a script needs no care for what HTML reads in it.
             "scripts": [base64.b64encode(path.read_bytes()).decode() for path in scripts],
@@ -82,11 +82,12 @@ def deck(notebook: NotebookNode, stems: Iterable[str] = ()) -> str:
     return made
 
 
-def minutes(notebook: NotebookNode) -> int:
-    """How long the lecture takes, as the lesson's first speaker notes say; 0 where they do not."""
-    notes = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-    found = re.search(r"^Lecture: (\d+) minutes", notes, re.MULTILINE)
-    return int(found[1]) if found else 0
+def plan(notebook: NotebookNode) -> tuple[int, str]:
+    """Minutes of the lecture and how they are shared out, as the first speaker notes say; 0 and "" where they do not."""
+    for cell in notebook.cells:
+        if found := re.match(r"Lecture: (\d+) minutes\.\s(.*?\d)\.(?:\s|$)", cell.source, re.DOTALL):
+            return int(found[1]), " ".join(found[2].split())
+    return 0, ""
 
 
 def _title(source: str) -> str:

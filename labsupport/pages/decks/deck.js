@@ -11,6 +11,13 @@ function fit() {
   if (over > 0 && picture) deck.style.setProperty('--picture', Math.max(3 / 4, 1 - over / picture));
 }
 
+// The speaker has the lecture's plan in sight on every slide.
+for (const slide of deck.querySelectorAll('section section')) {
+  const plan = Object.assign(document.createElement('aside'), { className: 'notes' });
+  plan.append(`${deck.dataset.minutes} minutes: ${deck.dataset.plan}.`);
+  if (deck.dataset.plan) slide.append(plan);
+}
+
 Reveal.on('ready', fit);
 Reveal.on('slidechanged', fit);
 deck.addEventListener('toggle', fit, true); // an answer was opened
