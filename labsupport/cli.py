@@ -283,7 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"Queueing Lab {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)
     for name, (summary, define) in COMMANDS.items():
-        subparser = subparsers.add_parser(name, help=summary, description=summary.capitalize() + ".")
+        subparser = subparsers.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         subparser.set_defaults(run=define(subparser))
     args = parser.parse_args(given[:cut], argparse.Namespace(run=None, after_dashes=given[cut + 1 :]))
     if args.run is None:
