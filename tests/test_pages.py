@@ -298,7 +298,7 @@ def test_missing_package_is_said_before_lessons_are_run(tmp_path, capsys, monkey
     monkeypatch.setitem(sys.modules, "latex2mathml.converter", None)
     monkeypatch.setattr(builder, "executed", lambda **_: pytest.fail("the lessons are run"))
     assert cli.main(["site", str(tmp_path / "site")]) == 2
-    assert 'pip install "queueing-lab[pages]"' in capsys.readouterr().err
+    assert "pip install latex2mathml" in capsys.readouterr().err
 
 
 def small_notebook() -> nbformat.NotebookNode:

@@ -28,7 +28,7 @@ def mathml(formula: str, display: str = "inline") -> str:
         from latex2mathml.converter import convert
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            'pages need the package latex2mathml for formulas; pip install "queueing-lab[pages]"'
+            "pages need the package latex2mathml for their formulas; pip install latex2mathml"
         ) from None
     return convert(formula.strip(), display=display)
 
