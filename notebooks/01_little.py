@@ -96,6 +96,9 @@ little.five_systems()
 # %% slideshow={"slide_type": "fragment"}
 little.unfinished_runs()
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask: cut a test while requests are still inside, and keep only the finished ones. Is λW too small or too large? (Too small.)
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # At load 0.8 the two sides meet: what is still inside at the cut matters less and less. At load 1.1 they never meet,
 # and neither settles. The requests that wait longest are the ones that are not in the log yet.
