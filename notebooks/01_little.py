@@ -113,6 +113,9 @@ little.unfinished_runs()
 # %% slideshow={"slide_type": "fragment"}
 little.gauges()
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask before the table: at a load of 20%, by how much is this gauge wrong, and in which direction? (Five times too high.)
+
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The plain mean of such samples leaves out the zeros. In M/M/1 it is too high by 1/ρ: five times at 20% load,
 # and almost right near saturation. An error that goes away under stress is hard to find. Weigh each sample with the
