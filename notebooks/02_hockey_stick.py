@@ -140,6 +140,9 @@ hockey_stick.overload()
 # %% slideshow={"slide_type": "fragment"}
 hockey_stick.uneven_load()
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask: 55% in one half and 95% in the other, 75% on average. Is the mean as at 75% all the time? (No: 13 instead of 4.)
+
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The curve bends upwards, so the busy half costs more than the quiet half gives back, and it has more requests, too. Use
 # the formula hour by hour, never on the average of a day.
