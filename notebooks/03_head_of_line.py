@@ -202,6 +202,9 @@ head_of_line.orders()
 # %% slideshow={"slide_type": "fragment"}
 head_of_line.remedies()
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask the room to vote before the table: a second server, or half the variance? (For P99 the same.)
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # - For P99, **half the variance is worth a second server**: 13.5 s either way. For the mean wait the server does more.
 # - A limit of 1,000 tokens cuts 4% of the answers short, and P99 falls from 25 to 7 s. No hardware is bought.
