@@ -229,6 +229,9 @@ lesson.fan_out()
 # %% slideshow={"slide_type": "fragment"}
 lesson.hedging()
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask before the table: at 80% utilisation, does a second copy of slow requests help? (Only if the loser is called off.)
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # - **Call off the loser.** Then the copies cost next to nothing: the slow task that is stopped saves more than the copy takes.
 # - If **both run to the end**, the copies add 5% at light load. At 80% load they make queues, queues make copies, and the
