@@ -168,6 +168,9 @@ goodput.twice_as_long()
 # %% slideshow={"slide_type": "fragment"}
 goodput.failures()
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask: the tool prints a median of 0.17 s. Whose median is that? (That of a refusal: three quarters of the answers are refusals.)
+
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Three quarters of the users got nothing. Counted among the survivors attainment is perfect, and the more requests a server
 # refuses the better it looks. **A failed request is a request that missed its SLO.** Its latency belongs in no average.
