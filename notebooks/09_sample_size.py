@@ -233,6 +233,9 @@ lesson.one_per_cent()
 trace = lesson.conversation()
 lesson.before_and_after(trace)
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask: "we measured for an hour before and an hour after". What else changed between the two hours? (The load.)
+
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The first row compares A with itself: the load of the two half hours differs far more than A and B do. Taking turns does not help
 # enough. Replaying the *same* requests shows the 2%, which the queue makes larger. It is one hour of one service: repeat it
