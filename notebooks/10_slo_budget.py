@@ -199,6 +199,9 @@ slo_budget.one_or_two()
 # %% slideshow={"slide_type": "fragment"}
 slo_budget.freezes()
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask: prompts come twice as often, and P99 is 34 times as long. What broke? (Nothing: 0.75% and 1.5% lie on two sides of 1%.)
+
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Nothing broke between the two. 0.75% of the gaps are hit in one case, 1.5% in the other: one lies above the 99th percentile, the other below.
 # A percentile hides what is rarer than it. Watch the longest stall too.
