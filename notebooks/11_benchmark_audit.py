@@ -101,6 +101,9 @@ benchmark_audit.detection()
 # %% slideshow={"slide_type": "fragment"}
 benchmark_audit.deleted()
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask before the table: somebody deletes the slowest 5% of the lines. Which check finds it? (None: only the engine's gauge.)
+
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # No alarm: a consistent file is not a true one. Only an **independent witness**, the engine's own gauge, contradicts it: $L = \lambda W$ holds for
 # all requests or not at all. Save the server's gauge with each test.
