@@ -72,9 +72,12 @@ def build(
     lessons = [_lesson(stem, notebook) for stem, notebook in notebooks.items()]
     exercises = [_exercise(lesson) for lesson in lessons]
     glossary = _glossary()
-    front = Page("index.html", "Queueing Lab", "Queueing and performance evaluation for people who serve LLMs", "")
-    body = _template("index.html.j2").render(lessons=lessons, glossary=glossary and glossary.path)
-    front = Page(front.path, front.title, front.description, body)
+    front = Page(
+        "index.html",
+        "Queueing Lab",
+        "Queueing and performance evaluation for people who serve LLMs",
+        _template("index.html.j2").render(lessons=lessons, glossary=glossary and glossary.path),
+    )
     pages = [front, *(lesson.page for lesson in lessons), *exercises, *([glossary] if glossary else [])]
 
     for folder in ("notebooks", "exercises"):
