@@ -3,7 +3,8 @@
 The settings in `jupyter_config/` are defaults laid under the user's own, which stay as they are. They keep
 widget messages in the kernel's main thread (on a subshell a slider's callback would run beside the cell that
 draws), hold all cells on the page so that figures do not jump, ask nothing about news, and open py:percent
-sources as notebooks.
+sources as notebooks. Voilà, where it is installed, stays out of JupyterLab: it is for `qlab app`, and fills the
+terminal with warnings.
 """
 
 from __future__ import annotations

@@ -67,9 +67,6 @@ def test_development_container_does_what_the_readme_says():
     assert " ".join(command[: len(OPEN.split())]) == OPEN
     port = command[command.index("--port") + 1]
     assert container["forwardPorts"] == [int(port)] and list(container["portsAttributes"]) == [port]
-    [pattern] = [word.partition("=")[2] for word in command if "allow_origin_pat" in word]
-    assert re.fullmatch(pattern, f"https://fuzzy-disco-q7xw4-{port}.app.github.dev")
-    assert not re.fullmatch(pattern, f"https://fuzzy-disco-{port}.app.github.dev.example.org")
 
 
 def test_containers_have_a_python_that_the_course_runs_on():
