@@ -23,7 +23,8 @@ Reveal.on('slidechanged', fit);
 deck.addEventListener('toggle', fit, true); // an answer was opened
 Reveal.initialize({
   width: 1024, height: 768, margin: 0, minScale: .2, maxScale: 4, center: false, navigationMode: 'linear', hash: true,
-  totalTime: 60 * deck.dataset.minutes, slideNumber: 'c/t', transition: 'none', backgroundTransition: 'none', plugins: [RevealNotes],
+  scrollActivationWidth: null, slideNumber: 'c/t', transition: 'none', backgroundTransition: 'none',
+  totalTime: 60 * deck.dataset.minutes, plugins: [RevealNotes],
 });
 
 // A slider reached with Tab takes the arrows; one moved with the mouse leaves them to the slides.
