@@ -181,7 +181,8 @@ def test_deck_fits_the_projector_and_arrows_go_through_it(offline, decks, execut
     assert [state["at"] for state in back] == [state["at"] for state in reversed(forward)]
 
     # An explorer's slider moves its picture; the arrows then belong to it, and after the mouse to the deck.
-    while not (frames := deck.page.locator("section.present > section.present .qlab-frames")).count() or not frames.is_visible():
+    frames = deck.page.locator("section.present > section.present .qlab-frames")
+    while not (frames.count() and frames.is_visible()):
         deck.page.keyboard.press("ArrowRight")
     at, seen = deck.page.evaluate(deck.STATE)["at"], deck.picture(frames)
     slider = frames.locator("input")
