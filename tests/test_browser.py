@@ -14,23 +14,26 @@ from labsupport.lab.explorer import BEFORE
 
 pytestmark = pytest.mark.browser
 
-PICTURE = f'.qlab-explorer img.widget-image:not([title="{BEFORE}"])'
-HANDLE = ".qlab-explorer .noUi-handle"
+PICTURE = f'img.widget-image:not([title="{BEFORE}"])'
+DRAWN = f"""([explorer, alt]) => {{
+    const image = explorer.querySelector('{PICTURE}');
+    return image && image.title !== alt && image.complete && image.naturalWidth > 400;
+}}"""
 
 
-class FirstExplorer:
-    """The first explorer of a notebook, as a reader sees it."""
+class Explorer:
+    """One explorer of a notebook, as a reader sees it."""
 
-    def __init__(self, notebook: browser.Notebook):
-        self.notebook, self.page = notebook, notebook.page
-        self.handle = self.page.locator(HANDLE).first
+    def __init__(self, notebook: browser.Notebook, root):
+        self.notebook, self.root = notebook, root
+        self.handle = root.locator(".noUi-handle").first
         self.handle.scroll_into_view_if_needed()
-        self.page.wait_for_function("picture => document.querySelector(picture)?.naturalWidth > 400", arg=PICTURE)
+        notebook.page.wait_for_function(DRAWN, arg=[root.element_handle(), ""])
 
     @property
     def picture(self):
         """The image on top: another one after each change."""
-        return self.page.locator(PICTURE).first
+        return self.root.locator(PICTURE).first
 
     @property
     def alt(self) -> str:
@@ -49,54 +52,58 @@ class FirstExplorer:
     @property
     def height(self) -> float:
         """Height of the whole output: a change would move the page under the reader's eyes."""
-        return self.page.locator(".qlab-explorer").first.bounding_box()["height"]
+        return self.root.bounding_box()["height"]
 
     @contextmanager
     def moving(self):
         """Do something to the controls, and wait until the picture is another one and drawn."""
         alt = self.alt
         yield
-        self.page.wait_for_function(
-            """([picture, alt]) => {
-                const image = document.querySelector(picture);
-                return image && image.title !== alt && image.complete && image.naturalWidth;
-            }""",
-            arg=[PICTURE, alt],
-        )
+        self.notebook.page.wait_for_function(DRAWN, arg=[self.root.element_handle(), alt])
         self.notebook.idle()
+
+    def there_and_back(self) -> None:
+        """One step of the first slider by keyboard changes picture and words; the step back restores both."""
+        alt, pixels, height = self.alt, self.pixels, self.height
+        at_end = self.handle.get_attribute("aria-valuenow") == self.handle.get_attribute("aria-valuemax")
+        step, back = ("ArrowLeft", "ArrowRight") if at_end else ("ArrowRight", "ArrowLeft")
+        self.handle.focus()
+        with self.moving():
+            self.notebook.page.keyboard.press(step)
+        assert self.pixels != pixels
+        assert self.height == height
+        with self.moving():
+            self.notebook.page.keyboard.press(back)
+        assert (self.alt, self.pixels) == (alt, pixels), "the same setting shows another picture"
+
+    def dragged(self) -> None:
+        """A drag by mouse over the first slider changes the picture and no height."""
+        pixels, height = self.pixels, self.height
+        handle, track = self.handle.bounding_box(), self.root.locator(".noUi-target").first.bounding_box()
+        x, y = handle["x"] + handle["width"] / 2, handle["y"] + handle["height"] / 2
+        mouse = self.notebook.page.mouse
+        with self.moving():
+            mouse.move(x, y)
+            mouse.down()
+            for part in (0.2, 0.5, 0.8):
+                mouse.move(track["x"] + part * track["width"], y, steps=5)
+            mouse.up()
+        assert self.pixels != pixels
+        assert self.height == height
 
 
 @pytest.mark.parametrize("stem", course.stems())
-def test_lesson_runs_and_its_first_slider_moves_the_picture(notebook, stem):
+def test_lesson_runs_and_every_first_slider_moves_its_picture(notebook, stem):
     lesson = notebook(f"notebooks/{stem}.ipynb")
     lesson.run_all()
     assert not lesson.errors()
     assert browser.violations(lesson.page, browser.OURS) == []
-    explorer = FirstExplorer(lesson)
-    alt, pixels, height = explorer.alt, explorer.pixels, explorer.height
-    assert alt, "the picture has no text alternative"
-
-    explorer.handle.focus()
-    with explorer.moving():
-        lesson.page.keyboard.press("ArrowRight")
-    assert explorer.pixels != pixels
-    assert explorer.height == height
-
-    with explorer.moving():
-        lesson.page.keyboard.press("ArrowLeft")
-    assert (explorer.alt, explorer.pixels) == (alt, pixels), "the same setting shows another picture"
-
-    handle = explorer.handle.bounding_box()
-    track = lesson.page.locator(".qlab-explorer .noUi-target").first.bounding_box()
-    x, y = handle["x"] + handle["width"] / 2, handle["y"] + handle["height"] / 2
-    with explorer.moving():
-        lesson.page.mouse.move(x, y)
-        lesson.page.mouse.down()
-        for part in (0.2, 0.5, 0.8):
-            lesson.page.mouse.move(track["x"] + part * track["width"], y, steps=5)
-        lesson.page.mouse.up()
-    assert explorer.pixels != pixels
-    assert explorer.height == height
+    explorers = [Explorer(lesson, root) for root in lesson.page.locator(".qlab-explorer").all()]
+    assert explorers
+    for explorer in explorers:
+        explorer.there_and_back()
+    explorers[0].handle.scroll_into_view_if_needed()
+    explorers[0].dragged()
     assert not lesson.errors()
 
 

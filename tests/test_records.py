@@ -441,6 +441,7 @@ GAUGE = "timestamp,num_running,num_pending,gpu_kvcache_usage\n1,3,0,5\n2,4,0,6\n
 def test_what_fuzzing_found_gets_one_short_sentence(tmp_path, monkeypatch, content, message):
     """Each of these once ended in a warning, a page of text, a file left open or an audit that broke."""
     path, left = written(tmp_path / "file", content), []
+    gc.collect()  # what earlier tests left open is not this one's
     monkeypatch.setattr(sys, "unraisablehook", left.append)  # how the warning about an open file arrives
     with warnings.catch_warnings():
         warnings.simplefilter("error")
