@@ -161,7 +161,7 @@ LOOP.append(LOOP)
         ({1, 2}, "a set"),
         (len, "a function"),
         (object(), "an object"),
-        (Pretends(), "a Pretends"),
+        pytest.param(Pretends(), "a Pretends", id="Pretends"),
         (1j, "a complex"),
         (np.array([1j]), "complex128"),
         (np.zeros(10**6), "1,000,000 values"),
