@@ -81,11 +81,11 @@ class Explorer:
         pixels, height = self.pixels, self.height
         handle, track = self.handle.bounding_box(), self.root.locator(".noUi-target").first.bounding_box()
         x, y = handle["x"] + handle["width"] / 2, handle["y"] + handle["height"] / 2
-        mouse = self.notebook.page.mouse
+        mouse, right = self.notebook.page.mouse, x > track["x"] + track["width"] / 2
         with self.moving():
             mouse.move(x, y)
             mouse.down()
-            for part in (0.2, 0.5, 0.8):
+            for part in (0.8, 0.5, 0.2) if right else (0.2, 0.5, 0.8):  # never to end where it began
                 mouse.move(track["x"] + part * track["width"], y, steps=5)
             mouse.up()
         assert self.pixels != pixels
