@@ -10,6 +10,7 @@ terminal with warnings.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import platform
 import secrets
@@ -67,7 +68,12 @@ def serve(
 
     import zmq
     from jupyterlab.labapp import LabApp
+    from tornado.websocket import WebSocketClosedError
 
+    # A tab closed while a kernel speaks is no news; tornado leaves a traceback about it.
+    logging.getLogger("asyncio").addFilter(
+        lambda record: not (record.exc_info and isinstance(record.exc_info[1], WebSocketClosedError))
+    )
     server = LabApp.initialize_server(
         argv=[
             f"--ServerApp.root_dir={work}",
