@@ -30,12 +30,17 @@ def command(name: str, summary: str):
     return register
 
 
-@command("lab", "open a lesson in JupyterLab")
-def lab(parser: argparse.ArgumentParser) -> Run:
-    parser.add_argument("lesson", nargs="?", help="number or name, such as 03; without it, open as you left")
+def _add_address_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where a server of lessons listens, and whether a browser opens."""
     parser.add_argument("--port", type=int, help="port to listen on (default: first free one from 8888 on)")
     parser.add_argument("--ip", default="127.0.0.1", help="address to listen on (default: this machine only)")
     parser.add_argument("--no-browser", action="store_true", help="print the address and open no browser")
+
+
+@command("lab", "open a lesson in JupyterLab")
+def lab(parser: argparse.ArgumentParser) -> Run:
+    parser.add_argument("lesson", nargs="?", help="number or name, such as 03; without it, open as you left")
+    _add_address_arguments(parser)
     parser.add_argument(
         "--environment", action="store_true", help="start nothing: for a hub, make the copies and print what to set"
     )
@@ -58,9 +63,7 @@ def slides(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("lessons", nargs="*", metavar="LESSON", help="number or name, such as 03 (--static: all)")
     parser.add_argument("--static", action="store_true", help="start nothing: write HTML that works from disk")
     parser.add_argument("--out", default="slides", help="folder for --static (default: slides)")
-    parser.add_argument("--port", type=int, help="port to listen on (default: first free one from 8888 on)")
-    parser.add_argument("--ip", default="127.0.0.1", help="address to listen on (default: this machine only)")
-    parser.add_argument("--no-browser", action="store_true", help="print the address and open no browser")
+    _add_address_arguments(parser)
     parser.epilog = "What follows -- goes to JupyterLab."
 
     def run(args: argparse.Namespace) -> None:
@@ -82,9 +85,7 @@ def slides(parser: argparse.ArgumentParser) -> Run:
 @command("app", "show a lesson as an app, without its code")
 def app(parser: argparse.ArgumentParser) -> Run:
     parser.add_argument("lesson", nargs="?", help="number or name, such as 03 (default: the first one)")
-    parser.add_argument("--port", type=int, help="port to listen on (default: first free one from 8888 on)")
-    parser.add_argument("--ip", default="127.0.0.1", help="address to listen on (default: this machine only)")
-    parser.add_argument("--no-browser", action="store_true", help="print the address and open no browser")
+    _add_address_arguments(parser)
     parser.epilog = "What follows -- goes to Voilà: qlab app 03 -- --theme=dark"
 
     def run(args: argparse.Namespace) -> None:
