@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import tempfile
+import threading
 from pathlib import Path
 
 import browser
@@ -91,6 +93,25 @@ def executed_lessons(request):
 def site(executed_lessons, tmp_path_factory) -> Path:
     """The whole site, in a folder of its own."""
     return site_pages.build(tmp_path_factory.mktemp("site") / "out", executed_lessons).parent
+
+
+@pytest.fixture
+def interrupt_load(monkeypatch):
+    """`interrupt_load(after_s)`: the interrupt button is pressed so long after a real load began, 0 for before it."""
+    from labsupport import loadtest
+
+    real = loadtest.run
+
+    def interrupt_load(after_s: float) -> None:
+        def interrupted(*loads, **options):
+            if not after_s:
+                raise KeyboardInterrupt
+            threading.Timer(after_s, os.kill, (os.getpid(), signal.SIGINT)).start()
+            return real(*loads, **options)
+
+        monkeypatch.setattr(loadtest, "run", interrupted)
+
+    return interrupt_load
 
 
 @pytest.fixture(scope="session")

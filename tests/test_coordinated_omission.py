@@ -3,8 +3,6 @@
 import importlib.util
 import os
 import shutil
-import signal
-import threading
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labsupport import coordinated_omission as omission
-from labsupport import loadtest
 from labsupport.loadtest import server_process
 from labsupport.queueing import simulate
 from labsupport.queueing.simulate import Stalls
@@ -221,15 +218,9 @@ def test_impossible_stall_is_one_sentence(bad):
         omission.after_a_stall(**{"length_s": 15, "period_s": 30, "service_s": 0.05, **bad})
 
 
-def test_interrupted_run_is_told_as_what_it_was(monkeypatch):
+def test_interrupted_run_is_told_as_what_it_was(interrupt_load):
     needed("aiohttp", "httptools")
-    real = loadtest.run
-
-    def interrupted(*loads, **options):
-        threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-        return real(*loads, **options)
-
-    monkeypatch.setattr(loadtest, "run", interrupted)
+    interrupt_load(1.5)
     measured = omission.live(30, progress=False)
     assert 0.5 < measured.seconds < 6 and "kept and marked partial" in measured.said
     table = omission.live_table(measured)
@@ -237,13 +228,9 @@ def test_interrupted_run_is_told_as_what_it_was(monkeypatch):
     assert measured.stalls == 0  # the first of 30 s begins after 5 s
 
 
-def test_interrupted_before_the_server_is_ready_is_one_sentence(monkeypatch):
+def test_interrupted_before_the_server_is_ready_is_one_sentence(interrupt_load):
     needed("aiohttp", "httptools")
-
-    def interrupted(*loads, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(loadtest, "run", interrupted)
+    interrupt_load(0)
     measured = omission.live(4, progress=False)
     for shown in (measured, omission.live_picture(measured), omission.live_table(measured)):
         assert str(shown) == server_process.TOO_EARLY

@@ -2,8 +2,6 @@
 
 import importlib.util
 import os
-import signal
-import threading
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ from claims import Claims
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labsupport import loadtest, open_closed
+from labsupport import open_closed
 from labsupport.lab.table import plus_minus
 from labsupport.loadtest import server_process
 from labsupport.queueing import simulate, theory
@@ -229,15 +227,9 @@ def test_report_without_its_three_numbers_is_one_sentence(reports):
         open_closed.do_they_agree(*reports)
 
 
-def test_interrupted_run_is_told_as_what_it_was(monkeypatch):
+def test_interrupted_run_is_told_as_what_it_was(interrupt_load):
     needed("aiohttp", "httptools")
-    real = loadtest.run
-
-    def interrupted(*loads, **options):
-        threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-        return real(*loads, **options)
-
-    monkeypatch.setattr(loadtest, "run", interrupted)
+    interrupt_load(1.5)
     measured = open_closed.live(30, progress=False)
     assert 0.5 < measured.seconds < 6 and "kept and marked partial" in measured.said
     table = open_closed.live_table(measured)
@@ -245,13 +237,9 @@ def test_interrupted_run_is_told_as_what_it_was(monkeypatch):
     assert float(table.rows[1][1]) == pytest.approx(100, rel=0.4), "the throughput is over the whole time asked for"
 
 
-def test_interrupted_before_the_server_is_ready_is_one_sentence(monkeypatch):
+def test_interrupted_before_the_server_is_ready_is_one_sentence(interrupt_load):
     needed("aiohttp", "httptools")
-
-    def interrupted(*loads, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(loadtest, "run", interrupted)
+    interrupt_load(0)
     measured = open_closed.live(4, progress=False)
     for shown in (measured, open_closed.live_picture(measured), open_closed.live_table(measured)):
         assert str(shown) == server_process.TOO_EARLY
